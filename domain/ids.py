@@ -29,6 +29,7 @@ IdKind = Literal[
     "hld",
     "cho",
     "src",
+    "rpl",
 ]
 
 KIND_OF: dict[str, IdKind] = {
@@ -54,6 +55,7 @@ KIND_OF: dict[str, IdKind] = {
     "held_price_id": "hld",
     "choice_id": "cho",
     "source_id": "src",
+    "replay_id": "rpl",
 }
 """The kind of an id, by its name in log events and documents."""
 

@@ -355,6 +355,13 @@ class Settings(BaseSettings):
     explanation_retention_days: float = Field(
         90, gt=0, le=MAX_DAYS, description="How long `explain` can tell why a plan was made, from the end of its route"
     )
+    trip_inputs_retention_days: float = Field(
+        730,
+        gt=0,
+        le=MAX_DAYS,
+        description="How long a driven trip can be replayed, from the end of its route: packed, the inputs of its plan"
+        " are kept beyond its explanation",
+    )
     message_text_retention_days: float = Field(
         90, gt=0, le=MAX_DAYS, description="How long the texts sent to drivers are kept, from the end of the route"
     )

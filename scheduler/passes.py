@@ -58,6 +58,7 @@ from domain.queue.jobs import (
     send_message_job,
     send_notice_job,
 )
+from domain.replay.replays import KEPT_REPLAY_DAYS, due_replays, forget_replays
 from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
@@ -182,6 +183,7 @@ class Passes:
             unsent = due_messages(connection, now=now)
             changes.mark(connection, every=_MARK_EVERY)
             endpoints = due_endpoints(connection, now=now)
+            replays = due_replays(connection, now=now)
         jobs: list[Job] = [
             import_due_job(company_id, portion)
             for company_id, routes in pending.items()
@@ -198,6 +200,7 @@ class Passes:
         jobs += (make_menu_job(plan_id, company_id) for plan_id, company_id in without_menu.items())
         jobs += (send_message_job(message_id, company_id) for message_id, company_id in unsent.items())
         jobs += (deliver_webhooks_job(endpoint_id, company_id) for endpoint_id, company_id in endpoints.items())
+        jobs += replays
         moved = {
             "imports": sum(pending.values()),
             "vehicles": sum(map(len, tracks.values())),
@@ -207,6 +210,7 @@ class Passes:
             "menus": len(without_menu),
             "messages": len(unsent),
             "webhook_endpoints": len(endpoints),
+            "replays": len(replays),
         }
         if jobs:
             self.jobs.put_once(*jobs)
@@ -512,6 +516,8 @@ class Passes:
             ("evidence", retention.forget_evidence, settings.evidence_retention_days, _PORTION),
             ("places", retention.forget_places, settings.evidence_retention_days, _PORTION),
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
+            ("trip_inputs", retention.forget_trip_inputs, settings.trip_inputs_retention_days, _PORTION),
+            ("replays", forget_replays, KEPT_REPLAY_DAYS, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),
             ("driver_links", retention.forget_links, 0, _PORTION),

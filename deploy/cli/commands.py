@@ -28,6 +28,7 @@ _COMMANDS = {
     "restored": "backups",
     "doctor": "doctor",
     "health": "health",
+    "replay": "replaying",
     "bench": "benchmarks",
     "migrate": "migrating",
 }

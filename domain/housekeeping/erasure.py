@@ -74,6 +74,7 @@ _DELETE_OF_COMPANY = [
             *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),
             "station_closures",
             *("driver_links", "plan_choices"),
+            *("replay_portions", "replays", "trip_inputs"),
             "demo_fleets",
             "dropped_fixes",
             "driven_lanes",

@@ -11,6 +11,7 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar
 from domain.ids import first_id_of
+from domain.replay.driven_trips import forget_inputs, keep_inputs
 
 _LONG_FINISHED = """
     route.status IN ('completed', 'canceled', 'error') AND route.updated_at < %(before)s
@@ -28,7 +29,17 @@ def _blanking(table: str, *columns: str) -> str:
 
 
 _BLANK_EVIDENCE = Command(_blanking("visits", "arrival_evidence", "departure_evidence"))
-_BLANK_EXPLANATIONS = Command(_blanking("plans", "explanation"))
+_TO_FORGET = Scalar(
+    UUID,
+    f"""
+    SELECT it.route_id FROM plans it JOIN routes route ON route.id = it.route_id
+    WHERE it.explanation IS NOT NULL AND it.route_id < %(oldest_id)s AND {_LONG_FINISHED}
+    ORDER BY it.route_id LIMIT %(limit)s FOR UPDATE OF it SKIP LOCKED
+    """,
+)
+_BLANK_EXPLANATIONS = Command(
+    "UPDATE plans SET explanation = NULL WHERE route_id = ANY(%s) AND explanation IS NOT NULL"
+)
 _BLANK_TEXTS = Command(_blanking("messages", "text", "error"))
 _BLANK_EVENTS = Command(_blanking("route_events", "detail"))
 _BLANK_PLACES = Command(_blanking("driver_answers", "latitude", "longitude"))
@@ -45,7 +56,7 @@ _DELETE = [
             *("webhook_events", "messages", "route_events", "visits", "savings", "habit_costs"),
             *("stop_verdicts", "sandbox_drives"),
             *("driven_roads", "trip_burns", "driver_answers", "told_stops", "plan_choices", "plans", "driver_links"),
-            "dwells",
+            *("dwells", "trip_inputs"),
         )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
@@ -63,8 +74,18 @@ def forget_places(connection: Connection, *, days: float, now: datetime, limit: 
 
 
 def forget_explanations(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes road line, candidates and inputs of plans. The plans stay."""
-    return _BLANK_EXPLANATIONS.execute(connection, _portion(now, days, limit)).rowcount
+    """Removes road line, candidates and inputs of plans. The plans stay, and packed what a replay of a driven trip
+    needs."""
+    of_plans = _TO_FORGET.all(connection, _portion(now, days, limit))
+    route_ids = list(dict.fromkeys(of_plans))
+    keep_inputs(connection, route_ids)
+    _BLANK_EXPLANATIONS.execute(connection, (route_ids,))
+    return len(of_plans)
+
+
+def forget_trip_inputs(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Removes the packed inputs of driven trips. Replays leave them out from then on."""
+    return len(forget_inputs(connection, _portion(now, days, limit)))
 
 
 def forget_texts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:

@@ -52,7 +52,7 @@ class PassedStation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TripInputs:
+class KeptTrip:
     """Everything of a planned trip that another policy or another price does not change.
 
     - `level_is_assumed`: the truck had sent no level, so the policy decides what is on board.
@@ -81,12 +81,12 @@ class TripInputs:
         return min(gallons_at(policy.assumed_fuel_percent, self.capacity_gallons), self.usable_gallons)
 
 
-def inputs_of(explanation: Explanation) -> TripInputs:
+def inputs_of(explanation: Explanation) -> KeptTrip:
     """The inputs in a plan's explanation."""
     inputs, fuel = explanation["inputs"], explanation["sources"].get("fuel")
     relaxed_from = (one["policy"] or 0.0 for one in explanation["relaxed"] if one["limit"] == "max_detour_miles")
     told = explanation.get("deals")
-    return TripInputs(
+    return KeptTrip(
         capacity_gallons=inputs["capacity_gallons"],
         usable_gallons=inputs["usable_gallons"],
         start_gallons=inputs["start_gallons"],
@@ -139,7 +139,7 @@ class SolvedTrip(NamedTuple):
 
 
 def solve_under(
-    inputs: TripInputs,
+    inputs: KeptTrip,
     policy: PlanPolicy,
     prices: Sequence[float | None] | None = None,
     *,
@@ -188,7 +188,7 @@ def solve_under(
 
 
 def _candidates(
-    inputs: TripInputs, policy: PlanPolicy, prices: Sequence[float | None] | None
+    inputs: KeptTrip, policy: PlanPolicy, prices: Sequence[float | None] | None
 ) -> list[tuple[int, Candidate]]:
     """The stations where the truck may buy, each with its place among the inputs' stations."""
     less_tax = policy.objective == Objective.TAX_ADJUSTED

@@ -30,6 +30,7 @@ WORKERS: Mapping[str, Workers] = {
     "plans": Workers(10),
     "messages": Workers(15, reach_the_world=True),
     "webhooks": Workers(15, reach_the_world=True),
+    "replays": Workers(120),
 }
 """The workers of each queue, by its name. `python -m deploy.worker_files` writes them into the deploy files."""
 
@@ -139,6 +140,12 @@ def deliver_webhooks_job(endpoint_id: UUID, company_id: UUID) -> Job:
     """Deliver the events that are due to one endpoint of webhooks."""
     payload = {"endpoint_id": endpoint_id, "company_id": company_id}
     return Job("webhooks.deliver", "webhooks", payload, f"webhooks.deliver {endpoint_id}", company_id)
+
+
+def run_replay_job(replay_id: UUID, chain: int, company_id: UUID) -> Job:
+    """Solve the next portion of a replay. Each chain of jobs goes on until none is left."""
+    payload = {"replay_id": replay_id, "chain": chain}
+    return Job("replays.run", "replays", payload, f"replays.run {replay_id} {chain}", company_id)
 
 
 Id = TypeVar("Id")

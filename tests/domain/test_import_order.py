@@ -44,6 +44,7 @@ ORDER = (
     "notices",
     "ifta",
     "previews",
+    "replay",
     "requests",
     "operations",
     "housekeeping",

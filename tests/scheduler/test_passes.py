@@ -14,6 +14,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job
 from domain.queue.redis_clients import redis_client
+from domain.replay.replays import CHAINS
 from domain.routes.intake import retiring
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
@@ -23,6 +24,7 @@ from domain.stations.price_sets import begin_price_set
 from domain.webhooks.delivery_log import send_test
 from scheduler.passes import Passes
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
+from tests.domain.replay.driven import ask_for_replay
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import DOT, JOLIET, Fleet, make_fleet
 from tests.rows import named
@@ -314,13 +316,15 @@ def test_jobs_of_the_sweep_wait_in_the_backlog_of_their_company(
         planned_by_hand(connection, imported(connection, fleets["messages"].live, now=ago), now=ago)
         endpoint = make_endpoint(connection, fleets["webhooks"].live).endpoint
         send_test(connection, endpoint.company_id, endpoint.id, DOT, now=ago)
+        ask_for_replay(connection, fleets["replays"], now=ago)
 
     passes.sweep()
 
     for queue, fleet in fleets.items():
-        (message,) = passes.jobs.client.hvals(f"dramatiq:{queue}.msgs")
-        assert msgspec.json.decode(message)["options"]["company_id"] == fleet.company_id.hex
-    assert len(enqueued()) == len(QUEUES)
+        messages = passes.jobs.client.hvals(f"dramatiq:{queue}.msgs")
+        companies = [msgspec.json.decode(message)["options"]["company_id"] for message in messages]
+        assert companies == [fleet.company_id.hex] * (CHAINS if queue == "replays" else 1)
+    assert len(enqueued()) == len(QUEUES) - 1 + CHAINS
 
 
 def test_due_work_of_one_company_does_not_hide_another_s(passes: Passes, now: datetime) -> None:

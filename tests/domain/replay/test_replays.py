@@ -1,0 +1,159 @@
+"""A replay from the question to its totals: portions, workers, what is kept when explanations are forgotten."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.database.connections import Connection, Database
+from domain.housekeeping.erasure import erase_company
+from domain.housekeeping.retention import forget_explanations, forget_trip_inputs
+from domain.planning.explanation import pack_explanation
+from domain.replay import replays as stored
+from domain.replay.portions import finish_replay, results_of, solve_next_portion
+from domain.replay.replays import REPLAYS, NothingToReplay, UnknownReplay, progress_of, resume_replay, stop_replay
+from domain.replay.results import ReplaySummary, ReplayTotals
+from domain.replay.solving import TripOutcome
+from domain.replay.terms import Terms
+from tests.conftest import own_database
+from tests.domain.planning.plans import NOW
+from tests.domain.replay.driven import ANN, ask_for_replay, explained, store_driven
+from tests.factories import make_fleet
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    with own_database("replays") as opened:
+        yield opened
+
+
+def solved(database: Database, replay_id: UUID) -> ReplaySummary:
+    while solve_next_portion(database.transaction, replay_id, now=NOW) is not None:
+        pass
+    assert finish_replay(database.transaction, replay_id, now=NOW)
+    with database.transaction() as connection:
+        (row,) = connection.execute("SELECT company_id FROM replays WHERE id = %s", (replay_id,)).fetchall()
+        summary = REPLAYS.find(connection, row[0], replay_id).read_summary
+    assert summary is not None
+    return summary
+
+
+def test_the_trips_of_a_replay_add_up_to_its_totals(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "PORTION_TRIPS", 2)
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        store_driven(connection, fleet.live, None, now=NOW, externalId="forgotten")
+        store_driven(connection, fleet.live, b"broken", now=NOW, externalId="broken")
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=3)
+        assert progress_of(connection, replay_id) == (5, 0, 3)
+
+    summary = solved(database, replay_id)
+
+    assert summary.outcomes == {"compared": 3, "forgotten": 1, "unreadable": 1}
+    assert summary.after.cost_cents > summary.before.cost_cents
+    for kind, lines in summary.lines.items():
+        assert sum(line.difference_cents for line in lines) == summary.difference_cents, kind
+    with database.transaction() as connection:
+        again = ReplayTotals()
+        for result in results_of(connection, replay_id):
+            again.add(result)
+    assert again.summary() == summary
+    assert not finish_replay(database.transaction, replay_id, now=NOW), "it is finished once"
+
+
+def test_a_replay_is_the_same_once_its_explanations_are_forgotten(database: Database) -> None:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        first = ask_for_replay(connection, fleet, now=NOW, trips=2, weighs_deals=True)
+    before = solved(database, first)
+    later = datetime.now(UTC) + timedelta(days=91)
+    with database.transaction() as connection:
+        assert forget_explanations(connection, days=90, now=later, limit=10) >= 2
+        assert not connection.execute(
+            "SELECT FROM plans WHERE company_id = %s AND explanation IS NOT NULL", (fleet.company_id,)
+        ).rowcount
+        second = ask_for_replay(connection, fleet, now=NOW, trips=0, weighs_deals=True)
+    assert solved(database, second) == before
+    with database.transaction() as connection:
+        assert forget_trip_inputs(connection, days=90, now=later, limit=10) >= 2
+        third = ask_for_replay(connection, fleet, now=NOW, trips=0)
+    assert solved(database, third).outcomes == {TripOutcome.FORGOTTEN: 2}
+
+
+def test_the_plan_with_which_the_truck_left_counts(database: Database) -> None:
+    """The first version was made before, the last one on the way."""
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = store_driven(connection, fleet.live, pack_explanation(explained()), now=NOW)
+        connection.execute(
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at)"
+            " VALUES (%s, %s, %s, 0, %s, %s)",
+            (*fleet.live, route_id, NOW, NOW + timedelta(hours=1)),
+        )
+        for hours, explanation in ((0.5, explained(fuel_percent=70.0)), (3, explained(fuel_percent=90.0))):
+            connection.execute(
+                "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, as_of, document,"
+                " explanation, timeline, fuel_percent) VALUES (gen_random_uuid(), %s, %s, %s, 1, %s, %s, '{}', %s,"
+                " '[]', 50)",
+                (*fleet.live, route_id, *[NOW + timedelta(hours=hours)] * 2, pack_explanation(explanation)),
+            )
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=0)
+    solved(database, replay_id)
+    with database.transaction() as connection:
+        (result,) = results_of(connection, replay_id)
+    assert result.solved.before is not None
+    assert result.solved.before.gallons == pytest.approx(120 + 50 - 140 + burned_on_detours(result), abs=0.01)
+
+
+def burned_on_detours(result: Any) -> float:
+    """Gallons, at 5 miles a gallon."""
+    return float(result.solved.before.detour_miles) / 5
+
+
+def test_a_replay_is_stopped_and_goes_on_and_belongs_to_its_company(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "PORTION_TRIPS", 1)
+    with database.transaction() as connection:
+        fleet, other = make_fleet(connection), make_fleet(connection)
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=2)
+    assert solve_next_portion(database.transaction, replay_id, now=NOW) == 1
+    with database.transaction() as connection:
+        stop_replay(connection, fleet.company_id, replay_id, ANN, now=NOW)
+        assert not any(job.payload["replay_id"] == replay_id for job in stored.due_replays(connection, now=NOW))
+        with pytest.raises(UnknownReplay):
+            stop_replay(connection, other.company_id, replay_id, ANN, now=NOW)
+    assert solve_next_portion(database.transaction, replay_id, now=NOW) is None
+    assert not finish_replay(database.transaction, replay_id, now=NOW)
+    with database.transaction() as connection:
+        resume_replay(connection, fleet.company_id, replay_id, ANN, by_workers=True)
+        assert sum(job.payload["replay_id"] == replay_id for job in stored.due_replays(connection, now=NOW)) == 2
+    assert solved(database, replay_id).compared == 2
+
+
+def test_a_portion_whose_process_died_is_taken_again_later(database: Database) -> None:
+    with database.transaction() as connection:
+        replay_id = ask_for_replay(connection, make_fleet(connection), now=NOW)
+        connection.execute("UPDATE replay_portions SET taken_until = %s", (NOW + timedelta(minutes=1),))
+    assert solve_next_portion(database.transaction, replay_id, now=NOW) is None
+    assert solve_next_portion(database.transaction, replay_id, now=NOW + timedelta(minutes=2)) == 1
+
+
+def test_an_empty_span_is_refused_and_an_erased_company_leaves_nothing(database: Database) -> None:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        ask_for_replay(connection, fleet, now=NOW)
+    with pytest.raises(NothingToReplay), database.transaction() as connection:
+        ask_for_replay(connection, fleet, Terms({"stop_cost": 0.0}), now=NOW + timedelta(days=70), trips=0)
+    erase_company(database.transaction, fleet.company_id, now=NOW)
+    with database.transaction() as connection:
+        assert left_of(connection, fleet.company_id) == (0, 0, 0)
+
+
+def left_of(connection: Connection, company_id: UUID) -> tuple[int, ...]:
+    return tuple(
+        connection.execute(f"SELECT FROM {table} WHERE company_id = %s", (company_id,)).rowcount
+        for table in ("trip_inputs", "replays", "replay_portions")
+    )
