@@ -147,7 +147,8 @@ _COMPARED = f"""
                AS outcome,
            extra.cents, coalesce((
                SELECT CASE WHEN pc.asked_by IS NULL AND pc.decided_by IS NULL THEN 'allowance' ELSE 'dispatcher' END
-               FROM plan_choices pc WHERE pc.route_id = stop.route_id AND pc.made_plan_id = stop.plan_id LIMIT 1),
+               FROM plan_choices pc JOIN plans kept ON kept.id = stop.plan_id AND pc.id::text = kept.cause->>'choice'
+               WHERE pc.route_id = stop.route_id),
                'planned') AS choice
     FROM ({_STOPS}) AS stop
     LEFT JOIN stations s ON s.station_id = stop.station_id

@@ -27,6 +27,7 @@ from domain.driver_page.shown_trip import (
     TripState,
 )
 from domain.lifecycle import SHOWS_PLAN, AnswerKind, RouteStatus
+from domain.planning.choice_costs import COUNTS
 from domain.planning.coarse_ways import unpack_way
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
@@ -190,7 +191,7 @@ _TRIPS = Statement(
                    'showers', s.showers) ORDER BY c.place)
                    FILTER (WHERE c.plan_id = r.plan_id AND r.status = 'active' AND r.correction_id IS NULL) AS choices,
                greatest(round(100 * max(o.driver_allowance))::bigint - coalesce(
-                   sum(greatest(c.extra_cents, 0)) FILTER (WHERE c.status = 'chosen'), 0)::bigint, 0) AS allowance_cents
+                   sum(greatest(c.extra_cents, 0)) FILTER (WHERE {COUNTS}), 0)::bigint, 0) AS allowance_cents
         FROM companies o LEFT JOIN plan_choices c ON c.route_id = r.id
         LEFT JOIN stations s ON s.station_id = c.station_ids[1]
         WHERE o.id = r.company_id) AS menu

@@ -127,6 +127,8 @@ class ComputedPlan:
     """The road's points after the first."""
     chosen: "Chosen | None" = None
     """Why the driver has this plan and not the cheapest one; None for the cheapest."""
+    given_up: str | None = None
+    """Why the plan does not keep the choice that the driver had."""
 
     @property
     def total_gallons(self) -> float:

@@ -118,12 +118,28 @@ def _places(plan: ComputedPlan) -> tuple[int, ...]:
 class Wanted(NamedTuple):
     """A choice that a driver has taken, whose plan is made anew: the station of its first stop, or None where only the
     number of stops counts, and the most stops. `instead_of` is the station where he would fuel next without a
-    choice."""
+    choice. A choice that the driver has already is kept while it costs at most `most_cents`; None for one whose plan is
+    made now."""
 
     kind: ChoiceKind
     station_id: str | None = None
     most_stops: int | None = None
     instead_of: str | None = None
+    most_cents: int | None = None
+
+
+def plan_as_wanted(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan | NoPlan:
+    """The plan of a choice that the driver takes now. For a choice that he has already it is the cheapest plan where
+    the choice can be kept no more, and says why."""
+    plan = plan_as_chosen(cheapest, wanted)
+    if wanted.most_cents is None:
+        return plan
+    if isinstance(plan, NoPlan):
+        return replace(cheapest, given_up=plan.infeasible.reason)
+    extra_cents = round(100 * plan.chosen.explained["extra_cost"]) if plan.chosen is not None else 0
+    if extra_cents > wanted.most_cents:
+        return replace(cheapest, given_up=f"it costs ${extra_cents / 100:,.2f} more by now")
+    return plan
 
 
 def plan_as_chosen(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan | NoPlan:

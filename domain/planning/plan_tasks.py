@@ -90,7 +90,7 @@ class PlanTask:
     level_at: Point | None = None
     """The driver's next fuel stop, where the plan is made to tell him a higher level."""
     wanted: Wanted | None = None
-    """The choice that the driver has taken, where the plan is made for it."""
+    """The choice that the driver has taken, where the plan is made for it or keeps it."""
 
     @property
     def read_percent(self) -> float:

@@ -24,7 +24,7 @@ from domain.planning.explanation import (
 )
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.menu import plan_as_chosen
+from domain.planning.menu import plan_as_wanted
 from domain.planning.open_offers import offers_on_arrival, without_refused
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
@@ -76,7 +76,7 @@ def plan_for_task(
     plan = plan_with_margin(inputs, now=now)
     if task.wanted is None or isinstance(plan, NoPlan):
         return plan
-    return plan_as_chosen(plan, task.wanted)
+    return plan_as_wanted(plan, task.wanted)
 
 
 def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Offer], now: datetime) -> Sources:

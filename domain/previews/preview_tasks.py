@@ -36,7 +36,7 @@ from domain.previews.shapes import LONGEST_MILES, PreviewInput, PreviewStopInput
 from domain.previews.towns import NamedTown, UnknownTown, default_towns
 from domain.roads import great_circle_miles
 from domain.roads.sphere import stop_point
-from domain.routes.plans.replans import with_measured_burn
+from domain.routes.plans.measured_burn import with_measured_burn
 from domain.telematics.feed import vehicles_named
 
 _NOBODY = UUID(int=0)

@@ -11,6 +11,7 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.documents import StopDocument
+from domain.planning.choice_costs import COUNTS
 from domain.roads import Point
 from domain.roads.states import ELSEWHERE, default_states
 
@@ -23,7 +24,7 @@ class _Ends(NamedTuple):
 _ENDS = Statement(_Ends, "SELECT stops->0 AS first, stops->-1 AS last FROM routes WHERE id = %s")
 
 _RECORD = Command(
-    """
+    f"""
     WITH recorded AS (
     INSERT INTO savings (route_id, company_id, environment, plan_id, planned_at, vehicle_id, driver_id,
                          origin, destination, gallons, cost_cents, saved_cents, chosen_cents)
@@ -31,12 +32,8 @@ _RECORD = Command(
            (p.document->>'totalGallons')::float,
            round((p.document->>'totalCost')::numeric * 100)::bigint,
            round((p.document->>'savingsTotal')::numeric * 100)::bigint,
-           (SELECT sum(greatest(c.extra_cents, 0))::bigint
-            FROM plan_choices c JOIN plans made ON made.id = c.made_plan_id
-            WHERE c.route_id = r.id AND c.status = 'chosen' AND made.revision = r.revision
-              AND NOT EXISTS (
-                SELECT FROM plan_choices other JOIN plans instead ON instead.id = other.made_plan_id
-                WHERE other.plan_id = made.id AND other.status = 'chosen' AND instead.cause->>'fuelStopsPassed' = '0'))
+           (SELECT sum(greatest(c.extra_cents, 0))::bigint FROM plan_choices c
+            WHERE c.route_id = r.id AND {COUNTS})
     FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s
     ON CONFLICT (route_id) DO UPDATE SET
         plan_id = excluded.plan_id, planned_at = excluded.planned_at, gallons = excluded.gallons,
@@ -53,7 +50,7 @@ _RECORD = Command(
 
 def record_savings(connection: Connection, route_id: UUID) -> None:
     """Store the savings of an active or completed route's current plan, in place of an earlier plan's savings. A choice
-    that another one replaced before its first stop costs nothing. The habits of fueling wait to be driven over its
+    that another plan replaced before its first stop costs nothing. The habits of fueling wait to be driven over its
     trip (`habit_costs`)."""
     ends = _ENDS.one(connection, (route_id,))
     _RECORD.execute(connection, (lane_end(ends.first), lane_end(ends.last), route_id))

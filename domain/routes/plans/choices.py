@@ -14,6 +14,7 @@ from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
 from domain.languages.words import text_to_say
 from domain.lifecycle import ChoiceStatus, Environment
+from domain.planning.choice_costs import COUNTS
 from domain.routes import events
 from domain.routes.events import ImpossibleStep
 from domain.routes.plans.planned_stops import fuel_stops_behind
@@ -52,20 +53,21 @@ _LOCK = Scalar(
 )
 _ROUTE = Statement(
     _Route,
-    """
+    f"""
     SELECT r.environment, r.status, p.id AS plan_id,
            (r.replan IS NOT NULL OR r.correction_id IS NOT NULL) AS is_busy,
            p.cause, p.station_ids, p.document->'stops' AS fuel_stops, p.timeline, r.stops,
            (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
            t.latitude, t.longitude, t.newest_at,
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END AS fuel_stops_passed,
-           round(100 * c.driver_allowance)::bigint AS allowance_cents,
+           round(100 * o.driver_allowance)::bigint AS allowance_cents,
            made.cents AS spent_cents, made.choices AS chosen
-    FROM routes r JOIN companies c ON c.id = r.company_id JOIN plans p ON p.id = r.plan_id
+    FROM routes r JOIN companies o ON o.id = r.company_id JOIN plans p ON p.id = r.plan_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     CROSS JOIN LATERAL (
-        SELECT coalesce(sum(greatest(o.extra_cents, 0)), 0)::bigint AS cents, count(*) AS choices
-        FROM plan_choices o WHERE o.route_id = r.id AND o.status = 'chosen') AS made
+        SELECT coalesce(sum(greatest(c.extra_cents, 0)) FILTER (WHERE {COUNTS}), 0)::bigint AS cents,
+               count(*) AS choices
+        FROM plan_choices c WHERE c.route_id = r.id AND c.status = 'chosen') AS made
     WHERE r.company_id = %s AND r.environment = %s AND r.id = %s
     """,
 )

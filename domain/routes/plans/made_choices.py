@@ -5,14 +5,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, Scalar, Statement
-from domain.documents import PlanCause
+from domain.database.statements import Command, NotNull, Scalar, Statement
+from domain.documents import FuelPlanDocument, PlanCause
 from domain.ids import new_id
 from domain.lifecycle import ChoiceKind
+from domain.planning.choice_costs import COUNTS
 from domain.planning.fuel_plan import Chosen, ComputedPlan, NoPlan
 from domain.planning.menu import Choice, Wanted
 from domain.planning.plan_tasks import RouteToPlan
-from domain.routes.plans.stored_choices import extra_in_words
+from domain.routes.plans.stored_choices import choice_in_words, extra_in_words
 
 CENTS_DEARER = 50
 """Cents that a choice may cost more than its menu said when its plan is made: rounding changes as much."""
@@ -50,7 +51,11 @@ def wanted_by(connection: Connection, cause: PlanCause, *, fuel_stops_passed: in
     taken = _TAKEN.first(connection, (UUID(cause["choice"]),)) if "choice" in cause else None
     if taken is None:
         return None
-    wanted = Wanted(ChoiceKind(taken.kind), instead_of=cause.get("insteadOf"))
+    return _wanted(taken, cause.get("insteadOf"), fuel_stops_passed=fuel_stops_passed)
+
+
+def _wanted(taken: "_Taken | _OfPlan", instead_of: str | None, *, fuel_stops_passed: int) -> Wanted:
+    wanted = Wanted(ChoiceKind(taken.kind), instead_of=instead_of)
     if wanted.kind is ChoiceKind.CHEAPEST:
         return wanted
     if wanted.kind is ChoiceKind.FEWER_STOPS:
@@ -58,17 +63,18 @@ def wanted_by(connection: Connection, cause: PlanCause, *, fuel_stops_passed: in
     return wanted._replace(station_id=taken.station_ids[0])
 
 
-_MOST_CENTS = Scalar(
-    int,
-    """
-    SELECT CASE WHEN c.decided_by IS NOT NULL THEN c.extra_cents
-                ELSE greatest(c.extra_cents, round(100 * o.driver_allowance)::bigint - (
-                    SELECT coalesce(sum(greatest(other.extra_cents, 0)), 0)::bigint FROM plan_choices other
-                    WHERE other.route_id = c.route_id AND other.status = 'chosen')) END
-    FROM plan_choices c JOIN companies o ON o.id = c.company_id WHERE c.id = %s AND c.status = 'taken'
-    """,
+_MOST_CENTS = f"""
+    CASE WHEN taken.decided_by IS NOT NULL THEN taken.extra_cents
+         ELSE greatest(taken.extra_cents, (SELECT round(100 * driver_allowance)::bigint FROM companies
+                                           WHERE id = taken.company_id) - (
+             SELECT coalesce(sum(greatest(c.extra_cents, 0)), 0)::bigint FROM plan_choices c
+             WHERE c.route_id = taken.route_id AND c.id <> taken.id AND {COUNTS})) END + {CENTS_DEARER}
+"""
+"""SQL of the most that a choice `taken` may cost when a plan is made for it: what the dispatcher saw, or what is left
+of the allowance."""
+_MOST_CENTS_OF_TAKEN = Scalar(
+    int, f"SELECT {_MOST_CENTS} FROM plan_choices taken WHERE taken.id = %s AND taken.status = 'taken'"
 )
-"""The most that a choice may cost when its plan is made: what the dispatcher saw, or what is left of the allowance."""
 _MAKE = Command(
     "UPDATE plan_choices SET status = 'chosen', made_plan_id = %s, extra_cents = %s, pump_cents = %s WHERE id = %s"
 )
@@ -82,7 +88,7 @@ _REFUSE = Command("UPDATE plan_choices SET status = 'refused', reason = %s WHERE
 def refusal_of(connection: Connection, choice_id: UUID, new: ComputedPlan | NoPlan) -> str | None:
     """Why the plan that was computed for a choice may not become the driver's; None if it may. The choice is then
     refused, or offered again with what it costs by now."""
-    most_cents = _MOST_CENTS.first(connection, (choice_id,))
+    most_cents = _MOST_CENTS_OF_TAKEN.first(connection, (choice_id,))
     if most_cents is None:
         return "it was taken back"
     if isinstance(new, NoPlan) or new.chosen is None:
@@ -90,7 +96,7 @@ def refusal_of(connection: Connection, choice_id: UUID, new: ComputedPlan | NoPl
         _REFUSE.execute(connection, (reason, choice_id))
         return reason
     extra_cents, pump_cents = _cents(new.chosen)
-    if extra_cents > most_cents + CENTS_DEARER:
+    if extra_cents > most_cents:
         reason = f"it costs {extra_in_words(extra_cents)} by now"
         _OFFER_AGAIN.execute(connection, (reason, extra_cents, pump_cents, as_json(new.document()), choice_id))
         return reason
@@ -100,6 +106,58 @@ def refusal_of(connection: Connection, choice_id: UUID, new: ComputedPlan | NoPl
 def note_made(connection: Connection, choice_id: UUID, plan_id: UUID, chosen: Chosen) -> None:
     """Store that the plan of a choice was made, and what it costs as of then."""
     _MAKE.execute(connection, (plan_id, *_cents(chosen), choice_id))
+
+
+class _OfPlan(NamedTuple):
+    id: UUID
+    kind: str
+    document: FuelPlanDocument
+    extra_cents: int
+    station_ids: list[str]
+    instead_of: str | None
+    most_cents: NotNull[int]
+
+
+_OF_PLAN = Statement(
+    _OfPlan,
+    f"""
+    SELECT taken.id, taken.kind, taken.document, taken.extra_cents, taken.station_ids,
+           p.cause->>'insteadOf' AS instead_of, {_MOST_CENTS} AS most_cents
+    FROM plans p JOIN plan_choices taken ON taken.route_id = p.route_id AND taken.id::text = p.cause->>'choice'
+    WHERE p.id = %s AND taken.status = 'chosen'
+    """,
+)
+_COSTS_NOW = Command("UPDATE plan_choices SET extra_cents = %s, pump_cents = %s WHERE id = %s")
+
+
+class KeptChoice(NamedTuple):
+    """The choice that a driver has, for a plan that is made for another reason."""
+
+    id: UUID
+    in_words: str
+    wanted: Wanted
+
+    def in_cause(self, cause: PlanCause) -> PlanCause:
+        """The cause of a plan that keeps the choice."""
+        cause = PlanCause(**{**cause, "choice": str(self.id)})
+        if self.wanted.instead_of is not None:
+            cause["insteadOf"] = self.wanted.instead_of
+        return cause
+
+
+def kept_choice(connection: Connection, plan_id: UUID) -> KeptChoice | None:
+    """The choice of a driver with this plan, whose fuel stops are all ahead; None where the plan was made for no choice
+    but to go back to the cheapest."""
+    row = _OF_PLAN.first(connection, (plan_id,))
+    if row is None or row.kind == ChoiceKind.CHEAPEST:
+        return None
+    wanted = _wanted(row, row.instead_of, fuel_stops_passed=0)._replace(most_cents=row.most_cents)
+    return KeptChoice(row.id, choice_in_words(row), wanted)
+
+
+def note_kept(connection: Connection, choice_id: UUID, chosen: Chosen) -> None:
+    """Store what a choice costs by the newest plan that keeps it."""
+    _COSTS_NOW.execute(connection, (*_cents(chosen), choice_id))
 
 
 _TAKE_BACK = Command(

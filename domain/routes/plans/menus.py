@@ -20,7 +20,7 @@ from domain.planning.plan_tasks import PlanTask, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import end_menu
 from domain.roads import Point
 from domain.routes.plans.made_choices import store_choices, wanted_by
-from domain.routes.plans.replans import with_measured_burn
+from domain.routes.plans.measured_burn import with_measured_burn
 
 
 class _Due(NamedTuple):

@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.burn.by_miles import next_look_by_time
-from domain.burn.figures import Burn
 from domain.burn.fill_levels import ToldFill, arrives_below_reserve, is_raised
 from domain.burn.shortfalls import ANY_PERCENT, NEAR_FILL_MILES, NextLook, Outlook, first_look, look_behind_fill
 from domain.clock import later
@@ -30,7 +29,7 @@ from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
-from domain.planning.plan_tasks import PlanTask, RouteToPlan, live_now, plan_task_as_of, route_to_plan
+from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.raised_levels import begins_before
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
@@ -38,11 +37,11 @@ from domain.roads import Point
 from domain.routes.events import record_event
 from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.routes.plans.first_plan import queue_message_of
-from domain.routes.plans.fuel_outlooks import FuelAhead, beginning_of, fuel_ahead, fuel_of_trips
-from domain.routes.plans.made_choices import note_made, refusal_of, wanted_by
+from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
+from domain.routes.plans.made_choices import KeptChoice, kept_choice, note_kept, note_made, refusal_of, wanted_by
+from domain.routes.plans.measured_burn import with_measured_burn
 from domain.routes.plans.planned_stops import index_of_stops
 from domain.routes.plans.review_requests import RequestedReview, enqueue_reviews
-from domain.routes.visits import load_visits
 from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches
 
@@ -129,6 +128,19 @@ class Replan:
     task: PlanTask
     outlook: Outlook | None = None
     """The truck's fuel on its way to the driver's next stop; None where its levels tell nothing."""
+    kept: KeptChoice | None = None
+    """The choice that the driver has, while its first fuel stop is ahead. The new plan keeps it where it can."""
+
+    def cause_of(self, new: ComputedPlan | NoPlan) -> PlanCause:
+        """The cause of the new plan, with the driver's choice that it keeps, or why it gives that up."""
+        cause = self.due.replan
+        if self.kept is None or isinstance(new, NoPlan):
+            return cause
+        keeps_level_at = self.task.level_at is not None and not begins_before(new, self.task.level_at)
+        if new.chosen is not None or keeps_level_at:
+            return self.kept.in_cause(cause)
+        why = new.given_up or "the truck needs fuel before"
+        return PlanCause(**{**cause, "text": f"{cause['text']}; {self.kept.in_words} was chosen, but {why}"})
 
 
 def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
@@ -145,44 +157,9 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
         task = replace(task, level_at=Point(due.next_stop["latitude"], due.next_stop["longitude"]))
     if due.replan["kind"] == "choice":
         task = replace(task, wanted=wanted_by(connection, due.replan, fuel_stops_passed=due.fuel_stops_passed))
-    return Replan(due, task, outlook)
-
-
-def with_measured_burn(connection: Connection, task: PlanTask) -> tuple[PlanTask, Outlook | None]:
-    """The task of a truck on its way with the burn that the trip's own levels show; and its fuel on the way to the
-    driver's next stop, None where its levels tell nothing."""
-    ahead = _fuel_ahead(connection, task.route, task.as_of)
-    return (_as_measured(task, ahead), ahead.outlook) if ahead is not None else (task, None)
-
-
-def _fuel_ahead(connection: Connection, route: RouteToPlan, as_of: datetime) -> FuelAhead | None:
-    trip = fuel_of_trips(connection, [route.id]).get(route.id)
-    if trip is None:
-        return None
-    visits = load_visits(connection, [route.id]).get(route.id, {})
-    return fuel_ahead(connection, trip, {stop: visit.arrived_at for stop, visit in visits.items()}, at=as_of)
-
-
-def _as_measured(task: PlanTask, ahead: FuelAhead) -> PlanTask:
-    """The task with the burn that the trip's own levels show, where they contradict the figure of the plan before, and
-    with the level of several readings in place of the newest one. A plan keeps the burn that was measured for the plan
-    before until its levels show another."""
-    outlook = ahead.outlook
-    if outlook is None or not outlook.burns_otherwise:
-        if ahead.measured_mpg is None:
-            return task
-        return replace(task, burn=Burn(ahead.measured_mpg, "measured", instead_of_mpg=task.burn.mpg))
-    spread_percent = round(100 * outlook.burn_spread, 2)
-    burn = Burn(
-        round(outlook.mpg, 2),
-        "measured",
-        instead_of_mpg=outlook.planned.mpg,
-        measured_spread_percent=spread_percent,
-    )
-    fuel = task.fuel
-    if fuel is not None and fuel.is_believed and ahead.is_current:
-        fuel = replace(fuel, gauge=fuel.gauge._replace(percent=round(outlook.level_percent, 1)))
-    return replace(task, burn=burn, fuel=fuel)
+        return Replan(due, task, outlook)
+    kept = kept_choice(connection, due.plan_id) if not due.fuel_stops_passed else None
+    return Replan(due, replace(task, wanted=kept.wanted) if kept is not None else task, outlook, kept)
 
 
 _FORGET_WHERE_IMPOSSIBLE = Command(
@@ -248,15 +225,18 @@ def finish_replan(
         _END_ALONE.execute(connection, (due.review_requests, route.id))
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
-    plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)
+    cause = replan.cause_of(new)
+    plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=cause, before=due.timeline)
     if isinstance(new, NoPlan) or not _is_told(replan, new):
         _END.execute(connection, (None, due.review_requests, route.id))
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
     if choice_id is not None and new.chosen is not None:
         note_made(connection, choice_id, plan_id, new.chosen)
+    elif replan.kept is not None and new.chosen is not None:
+        note_kept(connection, replan.kept.id, new.chosen)
     _END.execute(connection, (plan_id, due.review_requests, route.id))
-    why = due.replan if due.replan["kind"] in _TOLD_TO_DRIVERS else None
+    why = cause if cause["kind"] in _TOLD_TO_DRIVERS or cause["text"] != due.replan["text"] else None
     queue_message_of(connection, route, plan_id, new, now=now, why=why)
     return "corrected"
 

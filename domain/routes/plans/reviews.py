@@ -50,7 +50,8 @@ from domain.routes.plans import closed_stations
 from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.routes.plans.first_plan import queue_message_of
 from domain.routes.plans.fuel_at_first_stop import has_other_fuel
-from domain.routes.plans.replans import avoids_closed, with_measured_burn
+from domain.routes.plans.measured_burn import with_measured_burn
+from domain.routes.plans.replans import avoids_closed
 from domain.routes.plans.review_requests import of_routes
 from domain.stations.corridor_offers import Corridor
 

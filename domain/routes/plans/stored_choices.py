@@ -4,7 +4,7 @@ who may take one.
 Commands load this module, so it imports nothing that is slow to load."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
@@ -74,7 +74,18 @@ KINDS_IN_WORDS = {
 }
 
 
-def choice_in_words(choice: StoredChoice) -> str:
+class NamedChoice(Protocol):
+    """A choice with what its words name."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def document(self) -> FuelPlanDocument: ...
+    @property
+    def extra_cents(self) -> int: ...
+
+
+def choice_in_words(choice: NamedChoice) -> str:
     """A choice for people: `another chain, Love's in Amarillo, + $4.10`."""
     first = next(iter(choice.document["stops"]), None)
     place = f", {first['name']}" if first is not None else ""

@@ -2,7 +2,7 @@
 beyond his allowance is for a dispatcher to decide."""
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -10,6 +10,7 @@ from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.audit.entries import Actor
 from domain.database.connections import Connection
+from domain.documents import PlanCause
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import ChoiceKind
 from domain.needs.company_needs import RoutesInNeed, find_needs
@@ -17,6 +18,7 @@ from domain.planning.stored_plans import await_menu
 from domain.routes.events import ImpossibleStep, events_of
 from domain.routes.plans import choices, menus
 from domain.routes.plans.closed_stations import close_station
+from domain.routes.plans.replans import ask_for_replan
 from domain.routes.plans.reviews import review_failed
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
 from domain.routes.plans.withheld_messages import discard_withheld
@@ -351,3 +353,62 @@ def test_choices_go_with_their_route(journey: Journey) -> None:
     plan_id = journey.route.plan_id
     delete_routes(journey.connection, [journey.route_id])
     assert menu_of(journey.connection, journey.tenant, plan_id) == []
+
+
+def replanned(journey: Journey, kind: Literal["burn", "off_road"] = "burn") -> None:
+    """Has the driver's plan made anew on the way."""
+    cause = PlanCause(kind=kind, at=journey.now.isoformat(), text="it is needed", fuelStopsPassed=0)
+    ask_for_replan(journey.connection, journey.route_id, cause, now=journey.now)
+    journey.run(jobs_of(journey.connection))
+
+
+@pytest.mark.parametrize("kind", ["burn", "off_road"])
+def test_a_plan_that_is_made_anew_keeps_the_choice(journey: Journey, kind: Literal["burn", "off_road"]) -> None:
+    allow(journey, 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    choose(journey, choice)
+
+    replanned(journey, kind)
+
+    *_, newest = journey.versions()
+    assert journey.causes() == [None, "choice", kind]
+    assert newest.station_ids == choice.station_ids
+    assert newest.cause["choice"] == str(choice.id)
+    assert len(journey.messages()) == 2, "his plan is as it was"
+
+
+def test_a_choice_that_has_become_too_dear_is_given_up_for_the_next_plan_which_says_so(journey: Journey) -> None:
+    allow(journey, 11)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    choose(journey, choice)
+    dearer = next(one for one in menu(journey) if one.extra_cents > 300)
+    assert choices.choose(journey.connection, journey.tenant, journey.route_id, dearer.id, None, now=journey.now) == (
+        "asked"
+    ), "what he has chosen counts"
+    set_price(journey, choice.station_ids[0], 4.9)
+
+    replanned(journey)
+
+    *_, newest = journey.versions()
+    assert newest.station_ids != choice.station_ids
+    assert newest.cause["text"].startswith(f"it is needed; {choice_in_words(now_of(journey, choice))} was chosen, but")
+    assert newest.cause["text"].endswith("more by now")
+    assert len(journey.messages()) == 3
+    assert chosen_cents(journey) is None, "it has cost nothing"
+    other = menu(journey)[0]
+    assert 1_100 - now_of(journey, choice).extra_cents < other.extra_cents <= 1_100
+    assert choose(journey, other) == "taken", "the whole allowance is there again"
+
+
+def test_a_choice_whose_station_is_refused_is_given_up(journey: Journey) -> None:
+    allow(journey, 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    choose(journey, choice)
+    close_station(
+        journey.connection, choice.station_ids[0], None, journey.now + timedelta(days=3), DOT, now=journey.now
+    )
+    journey.run(jobs_of(journey.connection))
+
+    *_, newest = journey.versions()
+    assert newest.cause["text"].endswith("was chosen, but its station is closed, or was refused")
+    assert len(journey.messages()) == 3
