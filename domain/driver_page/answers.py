@@ -24,6 +24,7 @@ from domain.languages.words import text_to_say
 from domain.lifecycle import AnswerKind, Environment, RefusalReason, RouteStatus
 from domain.routes.plans.closed_stations import make_new_plans
 from domain.stations import closures
+from domain.stations.places import UnknownStation
 
 MOST_ANSWERS_OF_TRIP = 200
 """Most answers that are kept of one trip."""
@@ -91,7 +92,7 @@ _ANSWERED = Statement(
     """
     SELECT r.status, r.driver_id, p.revision = r.revision AS is_of_present_input, p.document, p.generated_at,
            coalesce(
-               (SELECT s.station_id FROM stations s WHERE s.station_id = p.station_ids[%(sequence)s::int + 1]),
+               p.station_ids[%(sequence)s::int + 1],
                (SELECT s.station_id FROM stations s WHERE p.station_ids IS NULL
                   AND s.latitude = (p.document->'stops'->%(sequence)s::int->>'latitude')::float
                   AND s.longitude = (p.document->'stops'->%(sequence)s::int->>'longitude')::float
@@ -216,5 +217,8 @@ def _close_for_company(connection: Connection, link: DriverLink, station_id: str
     until = now + CLOSED_FOR
     in_force = closures.closures_in_force(connection, link.company_id, station_id=station_id, now=now)
     if all(one.closed_until < until for one in in_force):
-        closures.mark_closed(connection, station_id, link.company_id, until, TWO_DRIVERS, now=now)
+        try:
+            closures.mark_closed(connection, station_id, link.company_id, until, TWO_DRIVERS, now=now)
+        except UnknownStation:  # deleted since: no plan stops there any more
+            return
         make_new_plans(connection, link.company_id, now=now)

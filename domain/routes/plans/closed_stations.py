@@ -69,7 +69,6 @@ class _ClosedAhead(NamedTuple):
     closure_id: UUID
     """The closure, or the driver's answer."""
     station_id: NotNull[str]
-    station: str
     closed_until: NotNull[datetime]
     reason: str | None
     """Why the driver cannot fuel there; None where the station is closed."""
@@ -98,11 +97,10 @@ class _ClosedAhead(NamedTuple):
 
     @property
     def in_words(self) -> str:
+        name = self.fuel_stops[self.number]["name"]
         if self.reason is not None:
-            return f"{self.station} was refused by the driver: {refusal_in_words(self.reason)}"
-        return (
-            f"{self.station} is closed until {self.closed_until.astimezone(ZoneInfo(self.time_zone)):%a %b %d %H:%M %Z}"
-        )
+            return f"{name} was refused by the driver: {refusal_in_words(self.reason)}"
+        return f"{name} is closed until {self.closed_until.astimezone(ZoneInfo(self.time_zone)):%a %b %d %H:%M %Z}"
 
 
 _ANY_CLOSED = Scalar(
@@ -121,7 +119,7 @@ def _ahead(closed: str, condition: str) -> str:
     """SQL of the fuel stops, of trucks on their way, at stations that are `closed` for them."""
     return f"""
     SELECT r.id, r.company_id, r.environment, r.status, r.plan_id, c.time_zone, closed.id AS closure_id,
-           closed.station_id, s.name AS station, closed.closed_until, closed.reason, stop.number::int - 1 AS number,
+           closed.station_id, closed.closed_until, closed.reason, stop.number::int - 1 AS number,
            p.document->'stops' AS fuel_stops, p.timeline, r.stops,
            (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
            t.latitude, t.longitude, t.newest_at,
@@ -137,7 +135,6 @@ def _ahead(closed: str, condition: str) -> str:
           AND place.station_id IN (SELECT station_id FROM ({closed}) AS any_closed WHERE closed_until > %(now)s)
         WHERE p.station_ids IS NULL) AS stop
     JOIN ({closed}) AS closed ON closed.station_id = stop.station_id AND closed.closed_until > %(now)s AND {condition}
-    JOIN stations s ON s.station_id = closed.station_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.status IN ('planned', 'active') AND r.replan IS NULL AND r.correction_id IS NULL
       AND (%(company_id)s::uuid IS NULL OR r.company_id = %(company_id)s)

@@ -226,3 +226,16 @@ def test_a_driver_who_refuses_while_a_plan_is_computed_is_told_one_plan_without_
     assert station_id not in planned(journey)
     assert make_new_plans(journey.connection, journey.fleet.company_id, now=journey.now) == 0
     assert (journey.route.replan, journey.route.review_at) == (None, None)
+
+
+def test_a_stop_whose_station_was_deleted_since_is_refused_like_any_other(journey: Journey) -> None:
+    (station_id,) = planned(journey)
+    name = journey.fuel_stops[0]["name"]
+    journey.connection.execute("DELETE FROM stations WHERE station_id = %s", (station_id,))
+
+    assert answered(journey, RefusalReason.CLOSED) == ("taken", True)
+
+    assert journey.causes() == [None, "refused"]
+    assert journey.versions()[1].cause["text"] == f"{name} was refused by the driver: it is closed"
+    assert station_id not in planned(journey)
+    assert len(journey.messages()) == 2
