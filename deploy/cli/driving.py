@@ -1,5 +1,6 @@
 """The explanation of a route's fuel plan and its certificate, and a simulated truck to drive the route."""
 
+import json
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -71,6 +72,10 @@ def check(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A certificate of `explain --certificate`; - is standard input.")
     ],
+    stored: Annotated[
+        bool,
+        typer.Option("--stored", help="Also check that it is of a stored plan, with all its truck stops and prices."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Checks the certificate of a fuel plan: the plan keeps its limits, and no other plan within them costs less."""
@@ -81,8 +86,20 @@ def check(
         proven = check_certificate(text)
     except Refused as refused:
         raise CommandFailed(f"the certificate proves nothing: {refused}") from refused
+    if stored and not _is_stored(text):
+        raise CommandFailed("the certificate is right, but it is not that of a plan which is stored here")
     digest = sha256(text).hexdigest()
     show_sentence(as_json, {"proven": proven, "sha256": digest}, f"{proven}\nSHA-256 of the file: {digest}")
+
+
+def _is_stored(text: bytes) -> bool:
+    """True if this is the certificate of one of its route's plans, byte for byte."""
+    from domain.routes.reading.explanations import read_certificates
+
+    about = json.loads(text)["about"]
+    known = read_id("rte", str(about.get("route"))) if isinstance(about, dict) else None
+    with transaction() as connection:
+        return known is not None and text.strip() in read_certificates(connection, known)
 
 
 Speed = Annotated[

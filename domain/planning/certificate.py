@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from domain.encoding import write
+from domain.errors import FuelrouteError
 from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import cents
 from domain.planning.least_cost import (
@@ -225,8 +226,11 @@ def _rows(T: CostFunction) -> list[list[float]]:
     return rows
 
 
-class NotProven(Exception):
+class NotProven(FuelrouteError):
     """No bound shows that a plan is the cheapest."""
+
+    def __init__(self) -> None:
+        super().__init__("this plan has no certificate: no bound shows that it is the cheapest")
 
 
 def certificate_of(packed: bytes, **about: Any) -> bytes:

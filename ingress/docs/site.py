@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 CHANGELOG = "changelog"
+CERTIFICATES = "certificates"
+CHECKER = HERE.parents[1] / "deploy" / "clients" / "python" / "fuelroute_client" / "certificates.py"
+"""The program that the guide on certificates shows. It belongs to the Python client."""
 
 GUIDES = (
     "quickstart",
@@ -34,6 +37,7 @@ GUIDES = (
     "telematics",
     "connectors",
     "fuel-plans",
+    CERTIFICATES,
     "previews",
     "webhooks",
     "clients",
@@ -154,6 +158,9 @@ def read_source(name: str) -> str:
     """The Markdown of a guide. The changelog is the project's own, without its links to files of the project; an
     installed package has a copy."""
     path = HERE / "guides" / f"{name}.md"
+    if name == CERTIFICATES:
+        program = f"```py\n{CHECKER.read_text(encoding='utf-8')}```"
+        return path.read_text(encoding="utf-8").replace("<!-- the program -->", program)
     if name != CHANGELOG:
         return path.read_text(encoding="utf-8")
     changelog = path if path.exists() else HERE.parent.parent / "CHANGELOG.md"

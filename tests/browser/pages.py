@@ -491,6 +491,7 @@ NO_PAGES = {
     "/savings/habits.csv": "a file",
     "/ifta.csv": "a file",
     "/routes.csv": "a file",
+    "/routes/{id}/certificate.json": "a file",
     "/routes/{id}/stops/{stop}/statement.pdf": "a file",
     **{f"/{one.name}/list.csv": "a file" for one in RECORD_KINDS},
     **{f"/{one.name}.csv": "a file" for one in RECORD_KINDS},

@@ -1,11 +1,19 @@
 """`fuelroute check` says what a certificate proves, or in one sentence why it proves nothing."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from domain.database.connections import Database
+from domain.ids import shown_id
+from domain.planning.certificate import certificate_of
+from domain.planning.fuel_plan import compute_plan
 from tests.deploy.commands import Cli
+from tests.domain.helpers import imported, planned_by_hand
+from tests.domain.planning.plans import inputs, meridian, priced
 from tests.domain.planning.test_certificates import CHANGES, changed, of_road
+from tests.factories import make_fleet
 
 
 def test_a_certificate_is_checked_from_a_file(cli: Cli, tmp_path: Path) -> None:
@@ -16,6 +24,26 @@ def test_a_certificate_is_checked_from_a_file(cli: Cli, tmp_path: Path) -> None:
 
     assert told["proven"].startswith("The plan costs $")
     assert cli("check", str(file)).out.split()[-1] == told["sha256"]
+
+
+def test_a_certificate_is_compared_with_the_stored_plan(cli: Cli, database: Database, tmp_path: Path) -> None:
+    """A right certificate of another trip is told apart: a candidate is missing in it, which no checker can see."""
+    now, file = datetime.now(UTC), tmp_path / "certificate.json"
+    plan, smaller = (
+        compute_plan(inputs(meridian(1000), *(priced(mile, 3.5) for mile in range(100, 1000, every))))
+        for every in (100, 150)
+    )
+    with database.transaction() as connection:
+        route_id = imported(connection, make_fleet(connection).live, now=now)
+        planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (plan.packed_explanation, route_id))
+    route = shown_id("rte", route_id)
+
+    file.write_text(cli("explain", route, "--certificate").out)
+    assert cli("check", str(file), "--stored").status == 0
+    file.write_bytes(certificate_of(smaller.packed_explanation, route=route))
+    assert cli("check", str(file)).status == 0
+    assert "not that of a plan which is stored" in cli("check", str(file), "--stored").sentence
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The explanation of a route's plan, for `fuelroute explain`, and the certificate of the plan."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -33,14 +34,26 @@ _CERTIFIED = Statement(
     " WHERE r.id = %(route_id)s AND r.company_id = coalesce(%(company_id)s, r.company_id)"
     " AND p.explanation IS NOT NULL",
 )
+_ALL_CERTIFIED = Statement(
+    _Certified,
+    "SELECT r.external_id, p.generated_at, p.explanation FROM routes r JOIN plans p ON p.route_id = r.id"
+    " WHERE r.id = %s AND p.explanation IS NOT NULL ORDER BY p.generated_at DESC, p.id DESC",
+)
 
 
 def read_certificate(connection: Connection, route_id: UUID, *, company_id: UUID | None = None) -> bytes | None:
     """The certificate of a route's current plan, or that none is feasible; None where no explanation is kept. Without a
     company any route's, for operators. For a long road it takes a second."""
     found = _CERTIFIED.first(connection, {"route_id": route_id, "company_id": company_id})
-    if found is None:
-        return None
+    return _certificate(route_id, found) if found is not None else None
+
+
+def read_certificates(connection: Connection, route_id: UUID) -> Iterator[bytes]:
+    """The certificates of all plans of a route whose explanations are kept, the newest first. For operators."""
+    return (_certificate(route_id, one) for one in _ALL_CERTIFIED.all(connection, (route_id,)))
+
+
+def _certificate(route_id: UUID, found: _Certified) -> bytes:
     from domain.planning.certificate import certificate_of  # brings the numerics, which `explain` need not load
 
     return certificate_of(

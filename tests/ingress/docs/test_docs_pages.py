@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from domain.magic_values import MAGIC_VALUES
 from ingress.api.openapi import describe
 from ingress.docs.guide import LANGUAGES, read_guide
-from ingress.docs.site import GUIDES, MOST_FOUND, STATIC, _find, _make_pages, read_source
+from ingress.docs.site import CERTIFICATES, CHECKER, GUIDES, MOST_FOUND, STATIC, _find, _make_pages, read_source
 from ingress.http.problems import KINDS
 
 PATHS = ["/docs", "/docs/reference", "/docs/search", *(f"/docs/{name}" for name in GUIDES)]
@@ -85,6 +85,10 @@ def test_an_error_links_to_its_explanation(anonymous: httpx.Client) -> None:
 
     assert answer.json()["type"] == "about:blank"
     assert answer.headers["Link"] == '</docs/errors#unauthorized>; rel="help"'
+
+
+def test_the_guide_on_certificates_shows_the_whole_program() -> None:
+    assert CHECKER.read_text() in read_source(CERTIFICATES)
 
 
 def test_samples_of_one_step_come_in_all_languages() -> None:

@@ -12,12 +12,14 @@ from starlette.responses import Response
 from domain.contract.shapes import Route
 from domain.database.connections import Tenant
 from domain.encoding import write
+from domain.ids import shown_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import RoadInWords, road_in_words
 from domain.planning.ways_out import way_out_in_words
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
+from domain.routes.reading.explanations import read_certificate
 from domain.routes.reading.history import (
     History,
     read_driven_levels,
@@ -36,7 +38,7 @@ from domain.routes.reading.search import (
 from domain.sandbox.drives import read_drive
 from domain.stations.places import places_of_stations
 from domain.wording import counted
-from ingress.console.addresses import as_download, page_at
+from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import csv_download
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.maps import with_map
@@ -267,6 +269,14 @@ def show_one(page: Page) -> Response:
     return with_map(page.console.settings, response)
 
 
+def certificate(page: Page) -> Response:
+    """The certificate of the route's current plan."""
+    route_id = page.id_in_address("rte")
+    written = known(read_certificate(page.connection, route_id, company_id=page.company_id))
+    headers = {"Content-Disposition": f'attachment; filename="certificate-{shown_id("rte", route_id)}.json"'}
+    return Response(written, media_type="application/json", headers=headers)
+
+
 def _menu(page: Page, history: History) -> list[StoredChoice]:
     plan_id = history.route.plan_id
     tenant = Tenant(page.company_id, Environment(history.route.environment))
@@ -330,4 +340,5 @@ ADDRESSES = [
     page_at("/routes", show),
     page_at("/routes.csv", export, run=as_download),
     page_at("/routes/{id}", show_one),
+    page_at("/routes/{id}/certificate.json", certificate, run=in_report_threads),
 ]
