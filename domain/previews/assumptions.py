@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+import msgspec
+
 from domain.encoding import utc_text
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.road_notes import road_in_words
@@ -75,8 +77,8 @@ def _from(source: str) -> str:
 
 
 def _of_policy(asked: PreviewInput) -> Iterator[Assumption]:
-    which = "the company's, but for the values given" if asked.policy is not None else "the company's"
-    yield Assumption("policy", f"{which}; the answer's `policy` has all values")
+    is_overridden = asked.policy is not None and any(one is not None for one in msgspec.structs.astuple(asked.policy))
+    yield Assumption("policy", "the company's, but for the values given" if is_overridden else "the company's")
 
 
 def _of_road(plan: ComputedPlan | NoPlan) -> Iterator[Assumption]:

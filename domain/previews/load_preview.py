@@ -64,9 +64,13 @@ def preview_load(planner: Planner, tenant: Tenant, asked: PreviewInput, *, now: 
     try:
         corridor, plan = planner.plan(task.plan, now)
     except TooManyPasses as many:
-        field = "policy.maxDetourMiles" if asked.policy is not None else "stops"
+        field = "policy.maxDetourMiles" if _has_own_detour(asked) else "stops"
         raise Invalid([FieldFault(field=field, message=f"{str(many)[0].upper()}{str(many)[1:]}")]) from None
     return Previewed(_answer(asked, task, corridor, plan, rates, now), plan)
+
+
+def _has_own_detour(asked: PreviewInput) -> bool:
+    return asked.policy is not None and msgspec.structs.asdict(asked.policy)["max_detour_miles"] is not None
 
 
 def _answer(

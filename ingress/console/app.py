@@ -48,7 +48,7 @@ from ingress.console.pages.fleet import (
 )
 from ingress.console.pages.money import compliance, fill_cards, fill_files, fills, ifta, prices, savings
 from ingress.console.pages.operators import queues
-from ingress.console.pages.routes import driven_lanes, dwells, route_actions, route_files, routes
+from ingress.console.pages.routes import driven_lanes, dwells, previews, route_actions, route_files, routes
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
 from ingress.console.rendering import STATIC
 from ingress.http.readiness import Readiness
@@ -72,6 +72,7 @@ PAGES = (
     spelling_rules,
     routes,
     route_actions,
+    previews,
     audit,
     driven_lanes,
     savings,
@@ -106,6 +107,7 @@ def create_console(settings: Settings, health: Health | None = None) -> Starlett
         with console.database:
             remove_left_files()
             yield
+            await console.previews.close()
             console.close()
 
     async def ready(_: Request) -> Response:

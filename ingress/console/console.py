@@ -28,6 +28,7 @@ from ingress.console.navigation import NeedCounts
 from ingress.console.rendering import make_templates
 from ingress.console.streams import Streams
 from ingress.http.fair_queue import FairSemaphore
+from ingress.previews.processes import PreviewProcesses
 
 _REPORTS_AT_A_TIME = 2
 _OTHER_CONNECTIONS = _REPORTS_AT_A_TIME + IMPORTS_AT_A_TIME
@@ -70,6 +71,7 @@ class Console:
         self.streams = Streams()
         self.need_counts = NeedCounts()
         self.importer = Importer(self.database)
+        self.previews = PreviewProcesses(settings)
         self._templates = make_templates()
         self._templates.globals["map_settings"] = map_settings(settings)
         self._templates.globals["provider"] = self.provider.label if self.provider is not None else ""

@@ -121,10 +121,26 @@ def draw_ground(history: History, explanation: Explanation | None) -> Ground:
     stops, truck = places_of(history)
     line = [Point(latitude, longitude) for latitude, longitude in (explanation["line"] if explanation else ())]
     stations = _stations(explanation, line) if explanation and line else _bought_at(history)
-    places = [*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])]
-    frame = Frame.around(places, is_road=bool(line))
+    return _ground([*stops, *([truck] if truck else [])], line, line or stops, stations)
+
+
+def _ground(
+    places: Sequence[Point], line: Sequence[Point], drawn: Sequence[Point], stations: "Sequence[_Station]"
+) -> Ground:
+    """The ground in a frame around everything: the road, or the straight lines that are `drawn` in its place."""
+    frame = Frame.around([*places, *line, *(place for place, *_ in stations)], is_road=bool(line))
     symbols = [Symbol(*frame(place), label, kind) for place, label, kind in stations]
-    return Ground(frame, _polyline([frame(place) for place in line or stops]), symbols)
+    return Ground(frame, _polyline([frame(place) for place in drawn]), symbols)
+
+
+def draw_load(explanation: Explanation, stops: Sequence[tuple[Point, str]]) -> tuple[Ground, Moving]:
+    """The drawing of a load that nobody drives: its road, its stations, and its stops with their names."""
+    line = [Point(latitude, longitude) for latitude, longitude in explanation["line"]]
+    ground = _ground([place for place, _ in stops], line, line, _stations(explanation, line))
+    symbols = [
+        Symbol(*ground.frame(place), name, "ahead", str(number)) for number, (place, name) in enumerate(stops, 1)
+    ]
+    return ground, Moving(ground.frame, symbols, None)
 
 
 def draw_moving(history: History, frame: Frame | None) -> Moving:

@@ -35,6 +35,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("overview", "Overview", "/overview"),
         Entry("map", "Map", "/map"),
         Entry("routes", "Routes", "/routes"),
+        Entry("previews", "Preview a load", "/previews"),
         Entry("matching", "Matching", "/matching/vehicles"),
         Entry("import", "Import a file", "/import", MAY_MATCH),
         Entry("queues", "Queues", "/queues", MAY_OPERATE),

@@ -125,8 +125,11 @@ class _Scale(NamedTuple):
         return " ".join(f"{self.x(mile + from_mile):g},{self.tank(gallons):g}" for mile, gallons in levels)
 
 
-def draw_profile(history: History, explanation: Explanation, driven: Sequence[DrivenLevel]) -> Profile | None:
-    """The profile of a plan; None if there is nothing to draw: no plan is feasible, or the way has no length."""
+def draw_profile(
+    history: History | None, explanation: Explanation, driven: Sequence[DrivenLevel] = ()
+) -> Profile | None:
+    """The profile of a plan; None if there is nothing to draw: no plan is feasible, or the way has no length. Without a
+    history it is the plan of a load that nobody drives."""
     inputs = explanation["inputs"]
     if explanation["infeasible"] is not None or inputs["distance_miles"] <= 0:
         return None
@@ -145,7 +148,7 @@ def draw_profile(history: History, explanation: Explanation, driven: Sequence[Dr
         dots=_dots(explanation, scale),
         refills=_refills(explanation, levels, scale),
         readings=scale.line(TankLevel(one.mile, one.percent / 100 * scale.capacity) for one in driven),
-        versions=_versions(history, explanation, scale),
+        versions=_versions(history, explanation, scale) if history is not None else [],
         rows=_rows(explanation, levels),
     )
 

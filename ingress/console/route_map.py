@@ -83,6 +83,22 @@ def map_ground(
     }
 
 
+def map_ground_of_load(explanation: Explanation, places: Mapping[str, Point]) -> GroundOfMap:
+    """The map of a load that nobody drives. `places` has its stations by their ids."""
+    line = [Point(latitude, longitude) for latitude, longitude in explanation["line"]]
+    return {
+        "road": _thinned(line),
+        "is_road": True,
+        "driven": [],
+        "stations": _stations(explanation, line, places),
+        "shields": _shields(explanation, line),
+    }
+
+
+def map_stops_of_load(stops: Sequence[tuple[Point, str]]) -> MovingOfMap:
+    return {"stops": [{"place": _place(place), "name": name, "reached": False} for place, name in stops], "truck": None}
+
+
 def map_moving(history: History) -> MovingOfMap:
     stops, truck = places_of(history)
     visited = {visit.stop for visit in history.visits}

@@ -34,7 +34,7 @@ from ingress.previews.messages import Ask, Failed, NoRoute, Previewed, Refused, 
 
 log = get_logger(__name__)
 
-_NICENESS = 10
+_NICENESS = 5
 
 
 class Previews:
@@ -75,6 +75,7 @@ def run(requests: BinaryIO, answers: BinaryIO) -> None:
     configure_logging(settings, "preview")
     with Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=2) as database:
         previews = Previews(settings, database, default_roads(settings.valhalla_url))
+        os.nice(_NICENESS)  # from now on: it is asked for while somebody waits
         _send(answers, b"")
         while (message := read_frame(requests)) is not None:
             _send(answers, write(previews.answer(read_ask(message))))
@@ -87,7 +88,6 @@ def _send(answers: BinaryIO, message: bytes) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that serves; then our input ends
-    os.nice(_NICENESS)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not come between the answers
     run(sys.stdin.buffer, answers)

@@ -87,7 +87,7 @@ def site(busy_fleet: Fleet, people: People) -> Site:
     return Site(people.world.url, people.world.database, busy_fleet.company_id)
 
 
-_WITHOUT_ITS_MAP = {"overview", "route-step"}
+_WITHOUT_ITS_MAP = {"overview", "route-step", "previews"}
 """Pages that are judged with the drawing that stands in for their map, or with none. `route` is judged with its map,
 and the overview's map in test_needs.py."""
 

@@ -25,6 +25,7 @@ OTHERS = {
     "/find": "answers a search",
     "/import": "a form",
     "/route-files": "a form",
+    "/previews": "a form",
     "/fill-files": "a form",
     "/queues": "of the whole service",
 }
