@@ -6,6 +6,11 @@ from typing import Any, NamedTuple
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 """Control characters, ends of lines, and marks that turn the direction of writing."""
 
+_NOT_IN_A_LINE = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
+)
+"""Control characters, line ends, and characters that change the writing direction."""
+
 
 class Harmless(NamedTuple):
     """A value of the service's own making, such as many ids. Logs print it as it is, without searching it for
@@ -32,6 +37,11 @@ def printable(text: str, *, keep: str = "") -> str:
     r"""The text on one line and harmless to a terminal: characters that steer it are written like `\u001b`, except
     those in `keep`. A JSON document keeps its meaning."""
     return _STEERING.sub(lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(name: str) -> str:
+    """A name from outside, without the characters that could end a line of a message."""
+    return _NOT_IN_A_LINE.sub(" ", name).strip()
 
 
 def without_secrets(text: str) -> str:

@@ -36,6 +36,7 @@ from domain.messages.due_messages import due_messages
 from domain.messages.read_status import read_status_jobs
 from domain.notices import notice_life, noticing
 from domain.notices.notice_log import forget_notices
+from domain.notices.statement_notices import tell_statement
 from domain.notices.subscriptions import OPERATORS
 from domain.operations import import_records
 from domain.operations.alerts import find_alerts, urgent_needs
@@ -66,7 +67,9 @@ from domain.routes.plans import closed_stations, first_plan, menus, review_reque
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
-from domain.savings.habit_costs import LeftOut, WaitingTrip, drive_waiting, leave_out, waiting_trips
+from domain.savings import statements
+from domain.savings.driver_habits import LeftOut
+from domain.savings.habit_costs import WaitingTrip, drive_waiting, leave_out, waiting_trips
 from domain.savings.usual_fueling import UsualFuelings
 from domain.settings import Settings
 from domain.stations.closures import forget_closures
@@ -267,6 +270,28 @@ class Passes:
         with self.database.transaction() as connection:
             leave_out(connection, trip, LeftOut.FAILED, now=now)
         return False
+
+    def make_statements(self) -> dict[str, int]:
+        """Makes the statements of savings whose day has come, and tells people of them. It runs every ten minutes. Each
+        has a transaction of its own, so that a failure of one does not affect the others."""
+        moved = {"statements": 0, "notices": 0}
+        with self.database.transaction() as connection:
+            due = list(statements.due_statements(connection, now=clock.now()))
+        for one in due:
+            with _failing_alone("passes.statements_failed", one.company_id), suppress(statements.NoStatement):
+                moved["notices"] += self._make_statement(one)
+                moved["statements"] += 1
+        return moved
+
+    def _make_statement(self, due: statements.DueStatement) -> int:
+        contacts, now = Contacts.of(self.settings), clock.now()
+        with self.database.transaction() as connection:
+            statements.wait_for_habits(connection, due.company_id, due.month)
+        with self.database.transaction() as connection:
+            made = statements.make_statement(
+                connection, due.company_id, due.month, statements.ON_ITS_DAY, contacts=contacts, now=now
+            )
+            return tell_statement(connection, made, console=self.settings.console_address(), now=now)
 
     def tell_people(self) -> dict[str, int]:
         """Compares the needs of companies with what people were told, and enqueues the notices that are due. It runs

@@ -32,6 +32,7 @@ log = get_logger(__name__)
 _CANDIDATE_SECONDS = 2.0
 _BURN_SECONDS = 60.0
 _DETENTION_SECONDS = 60.0
+_STATEMENTS_SECONDS = 600.0
 _DRIVEN_ROADS_SECONDS = 60.0
 _HOUSEKEEPING_SECONDS = 3600.0
 _CLOCK_CHECK_SECONDS = 1.0
@@ -125,6 +126,7 @@ def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
         ("burn", passes.learn_burn, _BURN_SECONDS),
         ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
         ("habits", passes.compare_habits, _BURN_SECONDS),
+        ("statements", passes.make_statements, _STATEMENTS_SECONDS),
         ("detention", passes.find_detained, _DETENTION_SECONDS),
         ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
     )

@@ -1,20 +1,34 @@
 """The savings of fuel plans."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.reports import FirstDay, LastDay, LinesFile, report_document, span_between, write_file
 from deploy.cli.storing import transaction
+from domain import clock
+from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Tenant
+from domain.encoding import utc_text
 from domain.files.csvfiles import write_records
 from domain.lifecycle import Environment
-from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row
-from domain.savings.habit_costs import HABIT_BASIS
+from domain.notices.statement_notices import tell_statement
+from domain.savings.driver_habits import HABIT_BASIS
+from domain.savings.export import (
+    CSV_COLUMNS,
+    STATEMENT_COLUMNS,
+    figures_row,
+    line_row,
+    plan_row,
+    statement_row,
+    week_row,
+)
 from domain.savings.habit_report import HABIT_COLUMNS, HabitSavings, habit_row, savings_by_habit
 from domain.savings.report import (
     PROVEN_BASIS,
@@ -26,7 +40,18 @@ from domain.savings.report import (
     savings_by_week,
     total_of,
 )
-from domain.savings.spans import Span
+from domain.savings.spans import Span, read_month
+from domain.savings.statement_figures import SavingsStatement, changes_since
+from domain.savings.statement_pdf import change_in_words, statement_facts
+from domain.savings.statements import (
+    NoStatement,
+    make_statement,
+    read_statement,
+    read_statement_pdf,
+    trips_of_statement,
+    wait_for_habits,
+)
+from domain.settings import get_settings
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Savings of plans against the average price of their corridors.")
@@ -76,6 +101,76 @@ def savings_report(
     show(as_json, document, lambda: _print(span, by, rows, total, habits, csv_file))
 
 
+@app.command("statement")
+def savings_statement(
+    company_id: CompanyId,
+    month: Annotated[
+        date,
+        typer.Option("--month", parser=read_month, metavar="YEAR-MM", help="The month, in the company's time."),
+    ],
+    pdf_file: Annotated[
+        Path | None, typer.Option("--pdf", metavar="FILE", help="Write the signed file, as it was sent.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the trips of the statement to a CSV file.")
+    ] = None,
+    make: Annotated[
+        bool, typer.Option("--make", help="Make and send it now if its day has not come, or was missed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Shows the statement of a month's savings as it was signed and sent, and what has changed of the month since.
+
+    The scheduler makes it on the company's day of the next month (companies set --statement-day), once, and nothing
+    changes it any more. It has the savings as planned, as proven by fuel cards, and against habits of drivers.
+    """
+    if make:
+        _make_statement(company_id, month)
+    with transaction() as connection:
+        statement = read_statement(connection, company_id, month)
+        if statement is None:
+            raise NoStatement(f"{month:%Y-%m} has no statement: it is made on its day, or by --make")
+        changes = changes_since(connection, company_id, statement.span)
+        pdf = read_statement_pdf(connection, company_id, month) if pdf_file is not None else None
+        rows = [statement_row(month, trip) for trip in trips_of_statement(connection, company_id, month)]
+    write_file(csv_file, lambda file: write_records(file, STATEMENT_COLUMNS, rows))
+    if pdf_file is not None and pdf is not None:
+        pdf_file.write_bytes(pdf)
+    since_then = "not told any more: its routes are no longer kept" if changes is None else change_in_words(changes)
+    document = {
+        "month": f"{month:%Y-%m}",
+        "made_at": utc_text(statement.made_at),
+        "time_zone": statement.time_zone,
+        "totals": figures_row(statement.sums.figures),
+        "habit_basis": HABIT_BASIS,
+        "habits": [habit_row(one) for one in statement.sums.habits],
+        "earlier_months": {f"{one.month:%Y-%m}": change_in_words(one) for one in statement.since_then},
+        "since_then": since_then,
+    }
+    show(as_json, document, lambda: _print_statement(statement, since_then, pdf_file, csv_file))
+
+
+def _make_statement(company_id: UUID, month: date) -> None:
+    settings, now = get_settings(), clock.now()
+    with transaction() as connection:
+        wait_for_habits(connection, company_id, month)
+    with transaction() as connection:
+        made = make_statement(connection, company_id, month, acting(), contacts=Contacts.of(settings), now=now)
+        tell_statement(connection, made, console=settings.console_address(), now=now)
+
+
+def _print_statement(statement: SavingsStatement, since_then: str, *files: Path | None) -> None:
+    for label, value in statement_facts(statement):
+        screen.print(f"{label}: {value}")
+    print_habits(statement.sums.habits)
+    for one in statement.since_then:
+        screen.print(f"{one.month:%Y-%m}, since its statement: {change_in_words(one)}")
+    screen.print(f"since then: {since_then}")
+    for file in files:
+        if file is not None:
+            screen.print(f"wrote {file}")
+
+
 def _print(
     span: Span,
     by: Grouping,
@@ -104,7 +199,7 @@ def _print(
         screen.print(f"wrote {csv_file}")
 
 
-def print_habits(habits: list[HabitSavings]) -> None:
+def print_habits(habits: Sequence[HabitSavings]) -> None:
     """The savings against each habit, with its method below."""
     hidden = ("method",)
     print_table([_readable(habit_row(one)) for one in habits], *(name for name in HABIT_COLUMNS if name not in hidden))

@@ -180,6 +180,15 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "Savings target, dollars a week", "a line in the chart of savings; 0: no line", default="0", group="Savings"
         ),
     ] = None
+    statement_day: Annotated[
+        Annotated[int, Meta(ge=1, le=28)] | None,
+        Caption(
+            "Day of the savings statement",
+            "the day of the month on which the statement of the month before is made, signed and sent",
+            default="5",
+            group="Savings",
+        ),
+    ] = None
     driver_allowance: Annotated[
         Annotated[float, Meta(ge=0, le=10_000)] | None,
         Caption(
@@ -275,6 +284,7 @@ class StoredCompany(NamedTuple):
     driven_lanes: bool
     sandbox_autodrive: str
     savings_target_per_week: float
+    statement_day: int
     mpg_choice: str
     answer_by_miles: float
     driver_allowance: float

@@ -1,21 +1,13 @@
-"""The statement of a truck's time at a stop, as a signed PDF for a claim.
-
-The same facts give the same pages: nothing in them depends on when or where they are made. The signature is PAdES with
-the installation's key, so each later change of the file shows."""
+"""The statement of a truck's time at a stop, as a signed PDF for a claim."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from io import BytesIO
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from domain.detention.dwells import Dwell, End
-from domain.detention.signing_keys import SigningKey, fingerprint
 from domain.ids import shown_id
-from domain.messages.message_text import one_line
-
-if TYPE_CHECKING:  # libraries that only a statement needs
-    from fpdf import FPDF
+from domain.signing.signed_pdf import PdfDocument, PdfTable, signed_pdf
+from domain.signing.signing_keys import SigningKey
 
 _When = Callable[[datetime], str]
 _TITLE = "Statement of time at a stop"
@@ -24,17 +16,12 @@ _RULE = (
     " waits until its appointment begins; that time is not counted. Time beyond the free time ends with the departure,"
     " or with the last position at the stop."
 )
-_CHECK = (
-    "This file is signed. A reader of PDF files shows whether it was changed since. The signature's certificate has the"
-    " SHA-256 fingerprint {fingerprint}. Compare it with the fingerprint that the carrier gives you by another way."
-)
-_LINE = 6.0
-_LABEL_WIDTH = 62.0
 
 
 def pdf_statement(dwell: Dwell, key: SigningKey) -> bytes:
     """The signed file."""
-    return _signed(_pages(dwell, fingerprint(key.certificate)), key)
+    dated = dwell.until or dwell.arrival.at
+    return signed_pdf(PdfDocument(_TITLE, dated, list(facts(dwell)), [_positions(dwell)], [_RULE]), key)
 
 
 def facts(dwell: Dwell) -> Iterator[tuple[str, str]]:
@@ -109,69 +96,15 @@ def _watched(dwell: Dwell) -> str:
     )
 
 
-def _pages(dwell: Dwell, mark: str) -> bytes:
-    from fpdf import FPDF
-
-    pdf = FPDF(format="letter")
-    pdf.set_creation_date(dwell.until or dwell.arrival.at)
-    pdf.set_title(_TITLE)
-    pdf.set_producer("Fuelroute")
-    pdf.set_auto_page_break(auto=True, margin=18)
-    pdf.add_page()
-    pdf.set_font("Helvetica", style="B", size=16)
-    pdf.cell(0, 10, _TITLE, new_x="LMARGIN", new_y="NEXT")
-    for label, value in facts(dwell):
-        _fact(pdf, label, value)
-    _positions(pdf, dwell)
-    pdf.ln(3)
-    pdf.set_font("Helvetica", size=9)
-    for text in (_RULE, _CHECK.format(fingerprint=mark)):
-        pdf.multi_cell(0, 4.5, text, align="L", new_x="LMARGIN", new_y="NEXT")
-        pdf.ln(1.5)
-    return bytes(pdf.output())
-
-
-def _fact(pdf: "FPDF", label: str, value: str) -> None:
-    pdf.set_font("Helvetica", style="B", size=10)
-    pdf.cell(_LABEL_WIDTH, _LINE, label)
-    pdf.set_font("Helvetica", size=10)
-    pdf.multi_cell(0, _LINE, _latin(value), align="L", new_x="LMARGIN", new_y="NEXT")
-
-
-def _positions(pdf: "FPDF", dwell: Dwell) -> None:
+def _positions(dwell: Dwell) -> PdfTable:
     """The fixes that satisfied the rules of arrival and departure."""
     shown = [("arrival", fix) for fix in dwell.arrival.fixes]
     shown += [("departure", fix) for fix in dwell.departure.fixes] if dwell.departure is not None else []
-    if not shown:
-        return
-    pdf.ln(3)
-    pdf.set_font("Helvetica", size=9)
-    with pdf.table(text_align="LEFT", line_height=5) as table:
-        table.row(("For the", "Recorded (UTC)", "Latitude", "Longitude", "Speed, mph", "Accuracy, m"))
-        for end, fix in shown:
-            at = datetime.fromisoformat(fix["recordedAt"]).astimezone(ZoneInfo("UTC"))
-            numbers = ("latitude", "longitude", "speedMph", "accuracyMeters")
-            cells = ["" if fix[name] is None else f"{fix[name]:g}" for name in numbers[2:]]
-            table.row((end, f"{at:%Y-%m-%d %H:%M:%S}", f"{fix['latitude']:.5f}", f"{fix['longitude']:.5f}", *cells))
-
-
-def _latin(text: str) -> str:
-    """The text in the letters of the fonts that every reader of PDF files has; others become question marks."""
-    return one_line(text).encode("latin-1", "replace").decode("latin-1")
-
-
-def _signed(pages: bytes, key: SigningKey) -> bytes:
-    from pyhanko.keys import load_certs_from_pemder_data, load_private_key_from_pemder_data
-    from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
-    from pyhanko.sign import PdfSignatureMetadata, SimpleSigner, sign_pdf
-    from pyhanko.sign.fields import SigSeedSubFilter
-    from pyhanko_certvalidator.registry import SimpleCertificateStore
-
-    signer = SimpleSigner(
-        signing_cert=next(iter(load_certs_from_pemder_data(key.certificate.encode()))),
-        signing_key=load_private_key_from_pemder_data(key.private_key.encode(), None),
-        cert_registry=SimpleCertificateStore(),
-    )
-    how = PdfSignatureMetadata(field_name="Carrier", subfilter=SigSeedSubFilter.PADES, reason=_TITLE)
-    signed = sign_pdf(IncrementalPdfFileWriter(BytesIO(pages)), how, signer=signer)
-    return bytes(signed.getvalue())
+    rows = []
+    for end, fix in shown:
+        at = datetime.fromisoformat(fix["recordedAt"]).astimezone(ZoneInfo("UTC"))
+        numbers = ["" if fix[name] is None else f"{fix[name]:g}" for name in ("speedMph", "accuracyMeters")]
+        place = [f"{fix['latitude']:.5f}", f"{fix['longitude']:.5f}"]
+        rows.append([end, f"{at:%Y-%m-%d %H:%M:%S}", *place, *numbers])
+    columns = ("For the", "Recorded (UTC)", "Latitude", "Longitude", "Speed, mph", "Accuracy, m")
+    return PdfTable("", columns, rows)

@@ -9,9 +9,9 @@ from domain.accounts.users import TOTP_SECRETS
 from domain.connectors.connectors import CREDENTIALS
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
-from domain.detention.signing_keys import PRIVATE_KEYS
 from domain.fleet.drivers import DRIVER_CONTACTS
 from domain.notices.subscriptions import CHANNELS
+from domain.signing.signing_keys import PRIVATE_KEYS
 from domain.stations.price_sources import SOURCE_SECRETS
 from domain.webhooks.endpoints import ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS
 

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import apprise
 import requests
 import urllib3
+from apprise import AppriseAttachment
+from apprise.attachment.memory import AttachMemory
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
@@ -64,14 +66,29 @@ def claim_time(settings: Settings) -> timedelta:
     return _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
 
 
-def give_text(url: str, text: str, settings: Settings) -> Fault | None:
+class Attachment(NamedTuple):
+    """A PDF file that goes out with a text, where the kind of gateway takes files: e-mail does."""
+
+    name: str
+    content: bytes
+
+
+def give_text(url: str, text: str, settings: Settings, attachment: Attachment | None = None) -> Fault | None:
     """Try once to give a text, whose first line is its title, to the gateway. None when the gateway took it."""
     title, _, body = text.partition("\n")
-    allowed = AllowedHosts.of(settings)
-    return call_gateway(url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds)
+    allowed, seconds = AllowedHosts.of(settings), settings.message_timeout_seconds
+    return call_gateway(url, title, body, allowed=allowed, timeout_seconds=seconds, attachment=attachment)
 
 
-def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
+def call_gateway(
+    url: str,
+    title: str,
+    body: str,
+    *,
+    allowed: AllowedHosts,
+    timeout_seconds: float,
+    attachment: Attachment | None = None,
+) -> Fault | None:
     """Try once to give a plain text to the gateway. Returns None when the gateway took it. The attempt ends within the
     time, even if a name server is silent."""
     try:
@@ -87,7 +104,7 @@ def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, time
     with _guarded(allowed, timeout_seconds) as guard:
         try:
             # Plain text: a name from outside must not act as markup.
-            if messenger.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
+            if messenger.notify(title=title, body=body, body_format=_TEXT, attach=_attached(attachment)):
                 return None
             reason = "the gateway did not accept the message"
         except Exception as error:  # a plugin's bug is the gateway's failure, not ours
@@ -97,6 +114,17 @@ def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, time
     if guard.is_over:
         reason = f"the gateway did not answer within {timeout_seconds:g} s"
     return Fault(reason, in_doubt=guard.has_cut, unanswered=guard.unanswered and not guard.has_cut)
+
+
+_TEXT = apprise.NotifyFormat.TEXT
+
+
+def _attached(attachment: Attachment | None) -> AppriseAttachment | None:
+    if attachment is None:
+        return None
+    name, content = attachment
+    in_memory: Any = AttachMemory  # it has no types
+    return AppriseAttachment(in_memory(content=content, name=name, mimetype="application/pdf"))
 
 
 class GatewayRequest(NamedTuple):

@@ -15,6 +15,7 @@ from domain.languages.tags import Language
 from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
 from domain.lifecycle import MapLink
 from domain.planning.directions import Directions
+from domain.text import one_line
 
 OPENING = text_to_say("Fuel plan")
 OPENING_CORRECTED = text_to_say("CORRECTED fuel plan")
@@ -35,10 +36,6 @@ _CUT = "..."
 _LINK = text_to_say("Your trip on a page")
 _IS_LINK = re.compile(rf".*: https?://\S+{LINK_PATH}\S+")
 _BEGINS_STOP = re.compile(r"[0-9]+\. ")
-_NOT_IN_A_LINE = re.compile(
-    "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
-)
-"""Control characters, line ends, and characters that change the writing direction."""
 
 
 def compose(
@@ -268,11 +265,6 @@ def _parted(text: str) -> tuple[list[str], list[str]]:
     lines = text.split("\n")
     ending = 2 if len(lines) > 1 and _IS_LINK.fullmatch(lines[-2]) else 1
     return lines[:-ending], lines[-ending:]
-
-
-def one_line(name: str) -> str:
-    """A name from outside, without the characters that could end a line of the message."""
-    return _NOT_IN_A_LINE.sub(" ", name).strip()
 
 
 def _line(words: Words, text: str, names: Mapping[str, str], *, longest: int = LONGEST_LINE, **values: object) -> str:

@@ -5,7 +5,7 @@ A person gets a notice at most once: an attempt with an unknown end is never rep
 again, with growing waits."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -16,13 +16,16 @@ from domain.claims import Claim, Retries
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Statement
-from domain.messages.gateways import Fault, claim_time, give_text
+from domain.messages.gateways import Attachment, Fault, claim_time, give_text
 from domain.notices.quiet_hours import QuietHours
+from domain.savings.statements import read_statement_pdf
 from domain.settings import Settings
 from domain.telemetry import tracing
 
 RETRIED_FOR = timedelta(hours=6)
 """After this time of refusals a notice is out of date."""
+STATEMENTS_RETRIED_FOR = timedelta(days=3)
+"""A statement of savings is worth more patience than a need that passes."""
 
 _RETRIES = Retries(timedelta(seconds=30), longest=timedelta(minutes=30))
 
@@ -39,6 +42,7 @@ class NoticeClaim(Claim):
     attempts: int
     """The number of attempts before this one."""
     due_at: datetime
+    attachment: Attachment | None = None
 
 
 # --- Claimed ---------------------------------------------------------------------------------------------------
@@ -50,6 +54,7 @@ class _Due(NamedTuple):
     text: NotNull[str]
     attempts: int
     due_at: NotNull[datetime]
+    statement_month: date | None
     url: str
     quiet_from: int | None
     quiet_until: int | None
@@ -59,7 +64,8 @@ class _Due(NamedTuple):
 _DUE = Statement(
     _Due,
     f"""
-    SELECT n.id, n.part, n.text, n.attempts, n.due_at, s.url, s.quiet_from, s.quiet_until, s.time_zone
+    SELECT n.id, n.part, n.text, n.attempts, n.due_at, n.statement_month, s.url, s.quiet_from, s.quiet_until,
+           s.time_zone
     FROM notices n JOIN notice_subscriptions s ON s.id = n.subscription_id AND s.company_id = n.company_id
     WHERE n.id = %(id)s AND n.company_id = %(company_id)s AND n.status = 'pending' AND n.claimed_until IS NULL
       AND n.retry_at <= %(now)s AND s.disabled_at IS NULL AND {is_at_work("n.company_id")}
@@ -78,7 +84,14 @@ def claim_notice(
         return None
     until = now + claim_time(settings)
     _CLAIM.execute(connection, (until, notice.id))
-    return NoticeClaim(notice.id, notice.url, notice.text, notice.attempts, notice.due_at, until=until)
+    attachment = _statement(connection, company_id, notice.statement_month)
+    return NoticeClaim(notice.id, notice.url, notice.text, notice.attempts, notice.due_at, attachment, until=until)
+
+
+def _statement(connection: Connection, company_id: UUID, month: date | None) -> Attachment | None:
+    """The statement of savings that goes out with the text."""
+    pdf = read_statement_pdf(connection, company_id, month) if month is not None else None
+    return Attachment(f"savings-{month:%Y-%m}.pdf", pdf) if pdf is not None else None
 
 
 def _is_quiet(notice: _Due, now: datetime) -> bool:
@@ -98,7 +111,7 @@ def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
     if (fault := fault_of(url, AllowedHosts.of(settings))) is not None:
         return Fault(f"the address {fault}")
     with tracing.working("notices.hand_over", "client"):
-        return give_text(url, claimed.text, settings)
+        return give_text(url, claimed.text, settings, claimed.attachment)
 
 
 # --- Settled ---------------------------------------------------------------------------------------------------
@@ -133,5 +146,6 @@ def _outcome(claimed: NoticeClaim, fault: Fault | None, now: datetime) -> tuple[
         return "sent", None
     if fault.in_doubt or fault.unanswered:
         return "doubtful", None
-    retry_at = _RETRIES.next_at(claimed.attempts, now=now, last_moment=claimed.due_at + RETRIED_FOR)
+    retried_for = RETRIED_FOR if claimed.attachment is None else STATEMENTS_RETRIED_FOR
+    retry_at = _RETRIES.next_at(claimed.attempts, now=now, last_moment=claimed.due_at + retried_for)
     return "pending" if retry_at is not None else "failed", retry_at

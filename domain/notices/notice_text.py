@@ -6,7 +6,10 @@ from zoneinfo import ZoneInfo
 
 from domain.needs.company_needs import MOST_OF_A_NEED, RoutesInNeed
 from domain.needs.need import Need, Summary
+from domain.savings.statement_figures import SavingsStatement
+from domain.savings.statement_pdf import in_dollars, month_in_words
 from domain.text import printable
+from domain.wording import counted
 
 _NAMED = 3
 """Most routes named in a text; the page has the others."""
@@ -51,6 +54,15 @@ def end_text(need: Need, opened_at: datetime, *, company: str, console: str, tim
 def text_of_test(name: str, *, company: str, address: str) -> str:
     """The text of a test, by which a person sees that the channel works. `address` leads to the subscriptions."""
     return f'{_of_company(company)}: a test of "{name}"\nNotices of Fuelroute arrive here.\n{address}'
+
+
+def text_of_statement(statement: SavingsStatement, *, address: str) -> str:
+    """The text about a statement of savings. Its first line is the title."""
+    figures = statement.sums.figures
+    proven = f", {in_dollars(figures.proven)} proven by fuel cards" if figures.with_fills else ""
+    saved = f"{in_dollars(figures.saved)} saved as planned by {counted(figures.plans, 'plan')}{proven}."
+    title = f"{_of_company(statement.company)}: statement of fuel savings, {month_in_words(statement.month)}"
+    return f"{title}\n{saved}\n{address}"
 
 
 def _of_company(name: str) -> str:

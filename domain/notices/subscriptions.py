@@ -100,12 +100,21 @@ SUBSCRIPTIONS = Owned(Subscription, "notice_subscriptions", kind="sub", unknown=
 """The subscriptions of companies and of the OPERATORS. They are locked before their notices."""
 
 
+STATEMENTS = Need(
+    kind="savings_statement",
+    label="The statement of savings of the month before, as a signed PDF",
+    ended="",
+    path="/savings/statements",
+)
+"""A kind that is no need: it is told once for each month, and never ends."""
+
 _NEEDS_OF_OPERATORS: Mapping[str, Need] = {need.kind: need for need in OPERATOR_NEEDS}
-_NEEDS_OF_COMPANIES: Mapping[str, Need] = {need.kind: need for need in COMPANY_NEEDS}
+_NEEDS_OF_COMPANIES: Mapping[str, Need] = {need.kind: need for need in (*COMPANY_NEEDS, STATEMENTS)}
 
 
 def needs_of(owner_id: UUID) -> Mapping[str, Need]:
-    """The needs that the owner of a subscription can be told, by their kinds: a company's, or those of OPERATORS."""
+    """The needs that the owner of a subscription can be told, by their kinds: a company's with STATEMENTS, or those of
+    OPERATORS."""
     return _NEEDS_OF_OPERATORS if owner_id == OPERATORS else _NEEDS_OF_COMPANIES
 
 

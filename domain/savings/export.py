@@ -1,10 +1,12 @@
 """The savings report as rows of named values, for CSV files and JSON documents."""
 
+from datetime import date
 from typing import Any
 
 from domain.encoding import utc_text
 from domain.ids import shown_id
 from domain.savings.report import Dimension, Figures, SavedPlan, SavingsLine, Week
+from domain.savings.statements import StatementTrip
 
 _FIGURES = (
     "plans",
@@ -63,6 +65,27 @@ def plan_row(plan: SavedPlan) -> dict[str, Any]:
         "cheapest_cost": _dollars(plan.cheapest_cents),
         "usual_cost": _dollars(plan.usual_cents),
     }
+
+
+STATEMENT_COLUMNS = (
+    *("month", "route_id", "planned_at", "unit_number", "gallons", "planned_cost", "saved"),
+    *("bought_gallons", "paid", "proven_saved", "below_30_cost", "cheapest_cost", "usual_cost"),
+)
+"""The columns of a statement's trips."""
+
+
+def statement_row(month: date, trip: StatementTrip) -> dict[str, Any]:
+    """A trip of a statement. What was bought stands only where it is proven."""
+    is_proven = trip.at_average_cents is not None and trip.paid_cents is not None
+    values = (
+        *(f"{month:%Y-%m}", shown_id("rte", trip.route_id), utc_text(trip.planned_at), trip.unit_number),
+        *(round(trip.gallons, 3), _dollars(trip.cost_cents), _dollars(trip.saved_cents)),
+        trip.bought_gallons if is_proven else None,
+        _dollars(trip.paid_cents) if is_proven else None,
+        _dollars((trip.at_average_cents or 0) - (trip.paid_cents or 0)) if is_proven else None,
+        *map(_dollars, (trip.below_30_cents, trip.cheapest_cents, trip.usual_cents)),
+    )
+    return dict(zip(STATEMENT_COLUMNS, values, strict=True))
 
 
 def _dollars(cents: int | None) -> float | None:

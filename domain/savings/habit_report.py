@@ -1,13 +1,13 @@
 """Savings against habits of fueling in a span of days: what plans cost, and what each habit would have paid for their
 trips. Trips that are left out of a habit are counted by the reason; nothing is guessed for them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
-from domain.savings.habit_costs import METHODS, NAMES, WHY_LEFT_OUT, DriverHabit, LeftOut
+from domain.savings.driver_habits import METHODS, NAMES, WHY_LEFT_OUT, DriverHabit, LeftOut
 from domain.savings.spans import Span
 
 
@@ -53,7 +53,9 @@ class HabitSavings(NamedTuple):
         return "; ".join(f"{count:,} {WHY_LEFT_OUT[why]}" for why, count in self.left_out.items())
 
 
-class _Row(NamedTuple):
+class HabitSums(NamedTuple):
+    """The sums of the trips of one habit that are compared, or left out for one reason."""
+
     habit: NotNull[str]
     left_out: str | None
     trips: int
@@ -61,7 +63,7 @@ class _Row(NamedTuple):
     habit_cents: NotNull[int]
 
 
-HABIT_OF_TRIP = f"""
+_HABIT_OF_TRIP = f"""
     CROSS JOIN LATERAL (VALUES
         ('{DriverHabit.BELOW_30}', h.below_30_cents), ('{DriverHabit.CHEAPEST}', h.cheapest_cents),
         ('{DriverHabit.USUAL}', h.usual_cents)) AS own (habit, cents)
@@ -71,29 +73,37 @@ HABIT_OF_TRIP = f"""
         WHEN own.habit = '{DriverHabit.USUAL}' AND h.usual_of IS NULL THEN '{LeftOut.TOO_FEW_FILLS}'
         ELSE '{LeftOut.NO_WAY}' END AS left_out) AS why
 """
-"""SQL with a row for each habit and trip of `habit_costs h`: its cents, or why it is left out."""
+"""SQL with a row for each habit and trip `h`: its cents, or why it is left out."""
 
-_SUMS = Statement(
-    _Row,
-    f"""
-    SELECT own.habit, why.left_out, count(*)::int AS trips, sum(s.cost_cents)::bigint AS planned_cents,
-           coalesce(sum(own.cents), 0)::bigint AS habit_cents
-    FROM savings s LEFT JOIN habit_costs h ON h.route_id = s.route_id AND h.plan_id = s.plan_id
-    {HABIT_OF_TRIP}
+
+def sums_by_habit(trips: str) -> str:
+    """SQL that adds up trips: `trips` is SQL with the columns of `habit_costs` and `cost_cents`."""
+    return f"""
+        SELECT own.habit, why.left_out, count(*)::int AS trips, sum(h.cost_cents)::bigint AS planned_cents,
+               coalesce(sum(own.cents), 0)::bigint AS habit_cents
+        FROM ({trips}) AS h {_HABIT_OF_TRIP} GROUP BY own.habit, why.left_out
+    """
+
+
+_TRIPS = """
+    SELECT s.cost_cents, c.driven_at, c.left_out, c.below_30_cents, c.cheapest_cents, c.usual_cents, c.usual_of
+    FROM savings s LEFT JOIN habit_costs c ON c.route_id = s.route_id AND c.plan_id = s.plan_id
     WHERE s.company_id = %(company_id)s AND s.environment = %(environment)s
       AND s.planned_at >= %(start)s AND s.planned_at < %(end)s
-    GROUP BY own.habit, why.left_out
-    """,
-)
+"""
+_SUMS = Statement(HabitSums, sums_by_habit(_TRIPS))
 
 
 def savings_by_habit(connection: Connection, tenant: Tenant, span: Span) -> list[HabitSavings]:
     """The savings against each habit, in the order of `DriverHabit`."""
-    rows = _SUMS.all(connection, span.asked(tenant))
+    return savings_of_sums(_SUMS.all(connection, span.asked(tenant)))
+
+
+def savings_of_sums(rows: Sequence[HabitSums]) -> list[HabitSavings]:
     return [_savings_of(habit, [row for row in rows if row.habit == habit]) for habit in DriverHabit]
 
 
-def _savings_of(habit: DriverHabit, rows: Iterable[_Row]) -> HabitSavings:
+def _savings_of(habit: DriverHabit, rows: Iterable[HabitSums]) -> HabitSavings:
     by_reason = {row.left_out: row for row in rows}
     compared = by_reason.pop(None, None)
     left_out = {why: by_reason[why].trips for why in LeftOut if why in by_reason}

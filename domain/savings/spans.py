@@ -71,6 +71,14 @@ class Span:
         return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.time_zone)).astimezone(UTC)
 
 
+def read_month(text: str) -> date:
+    """The first day of the month of a text such as `2026-10`. Raises UnusableSpan for any other text."""
+    try:
+        return date.fromisoformat(f"{text}-01")
+    except ValueError:
+        raise UnusableSpan(f"{text!r} is no month: give a year and a month, such as 2026-10") from None
+
+
 def month_of(day: date, time_zone: str) -> Span:
     return _months(day.replace(day=1), 1, time_zone)
 

@@ -41,6 +41,8 @@ class Companies(SQLModel, table=True):
     """The most that a plan may cost more for a margin beyond the reserve; 0: no plan has one for that reason."""
     savings_target_per_week: float = with_default("0")
     """Dollars; 0 for no target."""
+    statement_day: int = with_default("5")
+    """The day of the month on which the statement of the month before is made and sent; see `savings`."""
     driver_allowance: float = with_default("0")
     """Dollars a trip that a driver may spend on choices by himself."""
     prices_for_drivers: bool = with_default("true")

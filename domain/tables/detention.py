@@ -1,4 +1,4 @@
-"""Stops at which trucks were kept beyond the free time, and the key that signs statements about them."""
+"""Stops at which trucks were kept beyond the free time."""
 
 from datetime import datetime
 from uuid import UUID
@@ -28,16 +28,3 @@ class Dwells(SQLModel, table=True):
     free_until: datetime = time_column()
     is_detained: bool
     judged_at: datetime = time_column()
-
-
-class SigningKeys(SQLModel, table=True):
-    """The installation's key for signatures, made when the first one is needed. The newest signs."""
-
-    __tablename__ = "signing_keys"
-
-    id: UUID = Field(primary_key=True)
-    certificate: str
-    """PEM, self-signed; it is public."""
-    private_key: str
-    """PEM, sealed like contacts where a key for them is set."""
-    created_at: datetime = time_column(now=True)

@@ -1,6 +1,6 @@
 """Notices: the subscriptions of people to needs, and each text that was sent to one."""
 
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Text, text
@@ -64,9 +64,9 @@ class Notices(SQLModel, table=True):
     subscription_id: UUID
     """The subscription, which may have been removed since."""
     kind: str
-    """The kind of the need, or `test`."""
+    """The kind of the need, `savings_statement`, or `test`."""
     part: str
-    """`beginning`, `end` or `test`."""
+    """`beginning`, `end`, `statement` or `test`."""
     opened_at: datetime = time_column()
     """When the need was first seen, or when somebody asked for the test."""
     ended_at: datetime | None = time_column(null=True)
@@ -77,6 +77,8 @@ class Notices(SQLModel, table=True):
     """The number of routes in the text."""
     text: str | None = None
     """The text; NULL before it is due."""
+    statement_month: date | None = None
+    """The month whose statement of savings goes out with the text; NULL for any other text."""
     status: str = with_default("'waiting'")
     attempts: int = with_default("0")
     due_at: datetime | None = time_column(null=True)

@@ -1,13 +1,14 @@
 """Savings: what plans saved, and what habits of fueling would have paid for the same trips."""
 
-from datetime import datetime
+from datetime import date, datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, text
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment
-from domain.tables.columns import is_one_of, time_column
+from domain.tables.columns import is_one_of, json_column, time_column
 
 
 class Savings(SQLModel, table=True):
@@ -69,3 +70,45 @@ class HabitCosts(SQLModel, table=True):
     """Cents paid by one who fuels as in the quarter before."""
     usual_of: str | None = None
     """The owner of the fills that told how: `truck` or `company`; NULL where there were too few."""
+
+
+class SavingsStatements(SQLModel, table=True):
+    """The statement of a month's savings, as it was sent; see `savings/statements.py`. Nothing changes it any more. It
+    names no person, so no erasure of a driver concerns it."""
+
+    __tablename__ = "savings_statements"
+
+    company_id: UUID = Field(primary_key=True)
+    month: date = Field(primary_key=True)
+    """The first day of the month."""
+    time_zone: str
+    """The company's time zone when it was made, by which the month began and ended."""
+    made_at: datetime = time_column()
+    figures: dict[str, Any] = json_column()
+    pdf: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+
+
+class StatementTrips(SQLModel, table=True):
+    """A trip in a statement of savings, with its figures as they were then; columns as in `savings` and
+    `habit_costs`."""
+
+    __tablename__ = "statement_trips"
+
+    company_id: UUID = Field(primary_key=True)
+    month: date = Field(primary_key=True)
+    route_id: UUID = Field(primary_key=True)
+    """The route, without a foreign key: the statement outlasts it."""
+    planned_at: datetime = time_column()
+    unit_number: str | None = None
+    gallons: float
+    cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    bought_gallons: float | None = None
+    paid_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    at_average_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    driven_at: datetime | None = time_column(null=True)
+    left_out: str | None = None
+    below_30_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    cheapest_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    usual_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    usual_of: str | None = None

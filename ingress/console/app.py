@@ -46,7 +46,7 @@ from ingress.console.pages.fleet import (
     spelling_rules,
     tanks,
 )
-from ingress.console.pages.money import compliance, fill_cards, fill_files, fills, ifta, prices, savings
+from ingress.console.pages.money import compliance, fill_cards, fill_files, fills, ifta, prices, savings, statements
 from ingress.console.pages.operators import queues
 from ingress.console.pages.routes import driven_lanes, dwells, previews, route_actions, route_files, routes
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
@@ -76,6 +76,7 @@ PAGES = (
     audit,
     driven_lanes,
     savings,
+    statements,
     ifta,
     fill_cards,  # before `fills`, which has an address with any id
     fills,

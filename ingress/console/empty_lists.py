@@ -148,6 +148,12 @@ EMPTY_LISTS: Mapping[str, EmptyList] = {
         "Look at routes that wait for a plan",
         "/routes?environment={environment}&status=draft",
     ),
+    "statements": EmptyList(
+        "/savings/statements",
+        "No statement was made yet. A month has one once a driver had a plan in it and its day has come.",
+        "Look at the savings so far",
+        "/savings",
+    ),
     "driven lanes": EmptyList(
         "/savings/lanes",
         "No trip has been read yet. A route is read some minutes after its truck has reached the last stop.",

@@ -90,6 +90,33 @@ def test_the_savings_of_plans_are_reported(
     assert cli(*arguments, "--environment", "sandbox").out == "no plan counts from 2026-11-01 to 2026-11-30\n"
 
 
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+def test_a_statement_of_savings_is_made_once_and_shown(
+    cli: Cli, fleet: Fleet, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    planned_at = datetime(2026, 9, 20, 12, tzinfo=UTC)
+    with database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=planned_at)
+        deliver(
+            connection,
+            planned_by_hand(connection, route_id, now=planned_at, savingsTotal=31.5),
+            settings=settings,
+            now=planned_at,
+        )
+        connection.execute("UPDATE habit_costs SET driven_at = planned_at WHERE route_id = %s", (route_id,))
+    pdf, lines = tmp_path / "savings.pdf", tmp_path / "savings.csv"
+    arguments = ("savings", "statement", "--company", fleet.shown_company_id, "--month", "2026-09")
+    assert "has no statement" in cli(*arguments).err
+    document = cli(*arguments, "--make", "--pdf", str(pdf), "--csv", str(lines), "--json").document
+    assert (document["totals"]["saved"], document["since_then"]) == (31.5, "nothing")
+    assert pdf.read_bytes().startswith(b"%PDF")
+    assert len(lines.read_text().splitlines()) == 2
+    assert "never changes" in cli(*arguments, "--make").err
+    shown = cli(*arguments).out
+    assert "Saved as planned: $31.50" in shown
+    assert "cheapest: Fills up at the cheapest truck stop that the tank still reaches." in shown
+
+
 def test_the_compliance_of_drivers_is_reported(cli: Cli, fleet: Fleet, database: Database, tmp_path: Path) -> None:
     at, file = datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path / "compliance.csv"
     arguments = ("compliance", "report", "--company", fleet.shown_company_id, "--from", "2026-11-01")

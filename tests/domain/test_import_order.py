@@ -32,6 +32,7 @@ ORDER = (
     "telematics",
     "connectors",
     "messages",
+    "signing",
     "savings",
     "fills",
     "routes",

@@ -19,10 +19,10 @@ from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.detention.detained import find_detained
 from domain.detention.dwells import Dwell, read_dwell
-from domain.detention.signing_keys import signing_key
 from domain.detention.statement import facts, pdf_statement
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
+from domain.signing.signing_keys import signing_key
 from domain.webhooks.events import CapturedEvent, prepare_payloads
 from tests.domain.helpers import imported, north_of, place_of, post, visits_of
 from tests.domain.webhooks.endpoints import events_of, make_endpoint

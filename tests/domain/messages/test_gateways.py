@@ -1,5 +1,6 @@
 """A hand-over to a hostile contact ends in time, and reaches neither our own network nor what is not its own."""
 
+import base64
 import gzip
 import ipaddress
 import os
@@ -21,7 +22,7 @@ from domain.accounts import name_lookups
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import fault_of
 from domain.messages import gateways
-from domain.messages.gateways import Fault, call_gateway
+from domain.messages.gateways import Attachment, Fault, call_gateway
 from tests.gateway import HOST, Gateway, running_gateway
 
 pytestmark = [
@@ -34,8 +35,14 @@ OURS = AllowedHosts(networks=(ipaddress.ip_network("127.0.0.0/8"),))
 SECONDS = 0.8
 
 
-def send(url: str, allowed: AllowedHosts = OURS, seconds: float = SECONDS, body: str = "1. Lakeside") -> Fault | None:
-    return call_gateway(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds)
+def send(
+    url: str,
+    allowed: AllowedHosts = OURS,
+    seconds: float = SECONDS,
+    body: str = "1. Lakeside",
+    attachment: Attachment | None = None,
+) -> Fault | None:
+    return call_gateway(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds, attachment=attachment)
 
 
 def test_a_stored_contact_that_is_refused_now_fails_with_a_sentence(gateway: Gateway) -> None:
@@ -304,6 +311,17 @@ def test_a_name_is_no_markup_in_a_mail(format: str, expected: tuple[str, str]) -
 
     (mail,) = mails
     assert all(part in mail.replace("=\r\n", "") for part in expected), mail
+
+
+def test_a_file_goes_out_with_a_mail() -> None:
+    with running_mail_server() as (port, mails):
+        url = f"mailto://user:password@example.com?smtp={HOST}&port={port}&mode=insecure&to=cfo@example.com"
+        assert send(url, seconds=5, attachment=Attachment("savings-2026-10.pdf", b"%PDF-1.3 file")) is None
+
+    (mail,) = mails
+    assert "application/pdf" in mail
+    assert 'filename="savings-2026-10.pdf"' in mail
+    assert base64.b64encode(b"%PDF-1.3 file").decode() in mail
 
 
 @contextmanager

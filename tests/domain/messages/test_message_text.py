@@ -18,12 +18,12 @@ from domain.messages.message_text import (
     OPENING_CORRECTED,
     corrected,
     fitted,
-    one_line,
     with_link,
 )
 from domain.messages.message_text import compose as compose_in_zone
 from domain.planning.directions import Directions
 from domain.roads.road_signs import Sign
+from domain.text import one_line
 from tests.factories import JOLIET, NEWARK, PLAN
 
 MESSAGE_ID = UUID(int=1)

@@ -11,7 +11,8 @@ from domain.database.connections import Connection, Tenant
 from domain.housekeeping.retention import delete_routes
 from domain.planning.explanation import pack_explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.savings.habit_costs import DriverHabit, LeftOut, PaidByHabits, WaitingTrip, drive_habits, drive_waiting
+from domain.savings.driver_habits import DriverHabit, LeftOut
+from domain.savings.habit_costs import PaidByHabits, WaitingTrip, drive_habits, drive_waiting
 from domain.savings.habit_report import HabitSavings, habit_row, savings_by_habit
 from domain.savings.recording import drop_savings, record_savings
 from domain.savings.spans import month_of

@@ -5,7 +5,7 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from html import unescape
 from typing import Any
 from uuid import UUID
@@ -13,9 +13,11 @@ from uuid import UUID
 import pytest
 
 from domain.accounts.companies import set_policy
+from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.policy import Policy
 from domain.ids import shown_id
 from domain.lifecycle import Role
+from domain.savings.statements import make_statement
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body
@@ -284,6 +286,31 @@ def test_what_habits_would_have_paid_stands_beside_their_methods(world: World, f
     assert by_habit["usual"]["why_left_out"] == "1 not compared yet; 1 too few fills in the quarter before"
     plans = {row["external_id"]: row["below_30_cost"] for row in rows_of(browser, f"/savings/plans.csv?{query}")}
     assert plans == {"LOAD-1": "550", "LOAD-2": ""}
+
+
+def test_a_statement_is_shown_as_it_was_sent_and_since_then(world: World, fleet: Fleet, send: Send) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "No statement was made yet" in words(browser.look("/savings/statements"))
+    send(fleet, 31.5, externalId="LOAD-1")
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE habit_costs SET driven_at = planned_at WHERE company_id = %s", (fleet.company_id,))
+        made_at = datetime(2026, 12, 5, 15, tzinfo=UTC)
+        make_statement(connection, fleet.company_id, date(2026, 11, 1), DOT, contacts=IN_CLEAR, now=made_at)
+    page = words(browser.look("/savings/statements"))
+    assert "Statement of savings, November 2026" in page
+    assert "Saved as planned $31.50: 150.0 gal for $520.50 instead of $552.00" in page
+    assert "Nothing of this month has changed." in page
+    send(fleet, 2.0, externalId="LATE")
+    assert "Since then +1 plan; planned +$2.00." in words(browser.look("/savings/statements", month="2026-11"))
+    assert browser.get("/savings/statement.pdf?month=2026-11").content.startswith(b"%PDF")
+    (trip,) = csv.DictReader(io.StringIO(browser.get("/savings/statement.csv?month=2026-11").text))
+    figures = [trip[name] for name in ("unit_number", "planned_cost", "saved", "usual_cost")]
+    assert figures == ["101", "520.5", "31.5", ""]
+    assert "driver" not in ",".join(trip)
+    assert browser.get("/savings/statements?month=2026-13").status_code == 400
+    other = world.browser(Role.OWNER, world.new_fleet())
+    for path in ("/savings/statements", "/savings/statement.pdf", "/savings/statement.csv"):
+        assert other.get(f"{path}?month=2026-11").status_code == 404
 
 
 # --- Companies and roles ---------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from domain.database.connections import Tenant
 from domain.files.csvfiles import write_records
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
+from domain.savings.driver_habits import HABIT_BASIS
 from domain.savings.export import CSV_COLUMNS, line_row, plan_row
-from domain.savings.habit_costs import HABIT_BASIS
 from domain.savings.habit_report import HABIT_COLUMNS, habit_row, savings_by_habit
 from domain.savings.report import (
     Dimension,

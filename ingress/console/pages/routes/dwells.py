@@ -6,9 +6,9 @@ from starlette.responses import Response
 
 from domain.accounts.contacts import UnreadableContact
 from domain.detention.dwells import Dwell, read_dwell
-from domain.detention.signing_keys import current_certificate, fingerprint, signing_key
 from domain.detention.statement import facts, pdf_statement
 from domain.ids import shown_id
+from domain.signing.signing_keys import current_certificate, fingerprint, signing_key
 from domain.wording import sentence
 from ingress.console.addresses import in_report_threads, page_at
 from ingress.console.refusals import Refused, known, not_found

@@ -1,0 +1,117 @@
+"""A document of facts, tables and notes as a signed PDF.
+
+The same document gives the same pages: nothing in them depends on when or where they are made. The signature is PAdES
+with the installation's key, so each later change of the file shows."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+from domain.signing.signing_keys import SigningKey, fingerprint
+from domain.text import one_line
+
+if TYPE_CHECKING:  # libraries that only a signed file needs
+    from fpdf import FPDF
+
+_CHECK = (
+    "This file is signed. A reader of PDF files shows whether it was changed since. The signature's certificate has the"
+    " SHA-256 fingerprint {fingerprint}. Compare it with the fingerprint that the carrier gives you by another way."
+)
+_LINE = 6.0
+_LABEL_WIDTH = 62.0
+
+Facts = Sequence[tuple[str, str]]
+"""Labels and values."""
+
+
+class PdfTable(NamedTuple):
+    """A table below a heading; the heading may be empty. `widths` are relative; columns are equally wide without."""
+
+    heading: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    widths: Sequence[int] | None = None
+
+
+class PdfDocument(NamedTuple):
+    title: str
+    dated: datetime
+    """The creation date in the file."""
+    facts: Facts
+    tables: Sequence[PdfTable]
+    notes: Sequence[str]
+
+
+def signed_pdf(document: PdfDocument, key: SigningKey) -> bytes:
+    """The signed file. Its last note says how to check the signature."""
+    return _signed(_pages(document, fingerprint(key.certificate)), document.title, key)
+
+
+def _pages(document: PdfDocument, mark: str) -> bytes:
+    from fpdf import FPDF
+
+    pdf = FPDF(format="letter")
+    pdf.set_creation_date(document.dated)
+    pdf.set_title(document.title)
+    pdf.set_producer("Fuelroute")
+    pdf.set_auto_page_break(auto=True, margin=18)
+    pdf.add_page()
+    _heading(pdf, document.title, 16)
+    for label, value in document.facts:
+        _fact(pdf, label, value)
+    for table in document.tables:
+        _table(pdf, table)
+    pdf.ln(3)
+    pdf.set_font("Helvetica", size=9)
+    for text in (*document.notes, _CHECK.format(fingerprint=mark)):
+        pdf.multi_cell(0, 4.5, _latin(text), align="L", new_x="LMARGIN", new_y="NEXT")
+        pdf.ln(1.5)
+    return bytes(pdf.output())
+
+
+def _heading(pdf: "FPDF", text: str, size: int) -> None:
+    pdf.set_font("Helvetica", style="B", size=size)
+    pdf.cell(0, 10, _latin(text), new_x="LMARGIN", new_y="NEXT")
+
+
+def _fact(pdf: "FPDF", label: str, value: str) -> None:
+    pdf.set_font("Helvetica", style="B", size=10)
+    pdf.cell(_LABEL_WIDTH, _LINE, label)
+    pdf.set_font("Helvetica", size=10)
+    pdf.multi_cell(0, _LINE, _latin(value), align="L", new_x="LMARGIN", new_y="NEXT")
+
+
+def _table(pdf: "FPDF", table: PdfTable) -> None:
+    if not table.rows:
+        return
+    pdf.ln(3)
+    if table.heading:
+        _heading(pdf, table.heading, 12)
+    pdf.set_font("Helvetica", size=9)
+    with pdf.table(text_align="LEFT", line_height=5, col_widths=table.widths) as shown:
+        shown.row(table.columns)
+        for row in table.rows:
+            shown.row([_latin(cell) for cell in row])
+
+
+def _latin(text: str) -> str:
+    """The text in the letters of the fonts that every reader of PDF files has; others become question marks."""
+    return one_line(text).encode("latin-1", "replace").decode("latin-1")
+
+
+def _signed(pages: bytes, title: str, key: SigningKey) -> bytes:
+    from pyhanko.keys import load_certs_from_pemder_data, load_private_key_from_pemder_data
+    from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
+    from pyhanko.sign import PdfSignatureMetadata, SimpleSigner, sign_pdf
+    from pyhanko.sign.fields import SigSeedSubFilter
+    from pyhanko_certvalidator.registry import SimpleCertificateStore
+
+    signer = SimpleSigner(
+        signing_cert=next(iter(load_certs_from_pemder_data(key.certificate.encode()))),
+        signing_key=load_private_key_from_pemder_data(key.private_key.encode(), None),
+        cert_registry=SimpleCertificateStore(),
+    )
+    how = PdfSignatureMetadata(field_name="Carrier", subfilter=SigSeedSubFilter.PADES, reason=title)
+    signed = sign_pdf(IncrementalPdfFileWriter(BytesIO(pages)), how, signer=signer)
+    return bytes(signed.getvalue())
