@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from domain.needs.company_needs import MOST_OF_A_NEED, RoutesInNeed
 from domain.needs.need import Need, Summary
 from domain.savings.statement_figures import SavingsStatement
-from domain.savings.statement_pdf import in_dollars, month_in_words
+from domain.savings.statement_pdf import dollars_in_words, month_in_words
 from domain.text import printable
 from domain.wording import counted
 
@@ -59,8 +59,8 @@ def text_of_test(name: str, *, company: str, address: str) -> str:
 def text_of_statement(statement: SavingsStatement, *, address: str) -> str:
     """The text about a statement of savings. Its first line is the title."""
     figures = statement.sums.figures
-    proven = f", {in_dollars(figures.proven)} proven by fuel cards" if figures.with_fills else ""
-    saved = f"{in_dollars(figures.saved)} saved as planned by {counted(figures.plans, 'plan')}{proven}."
+    proven = f", {dollars_in_words(figures.proven)} proven by fuel cards" if figures.with_fills else ""
+    saved = f"{dollars_in_words(figures.saved)} saved as planned by {counted(figures.plans, 'plan')}{proven}."
     title = f"{_of_company(statement.company)}: statement of fuel savings, {month_in_words(statement.month)}"
     return f"{title}\n{saved}\n{address}"
 

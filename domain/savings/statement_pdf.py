@@ -18,7 +18,7 @@ _FROZEN = (
 )
 
 
-def in_dollars(amount: Decimal) -> str:
+def dollars_in_words(amount: Decimal) -> str:
     return f"{'-' if amount < 0 else ''}${abs(amount):,.2f}"
 
 
@@ -35,12 +35,12 @@ def statement_facts(statement: SavingsStatement) -> Iterator[tuple[str, str]]:
     yield "Plans that drivers had", f"{figures.plans:,}"
     yield (
         "Saved as planned",
-        f"{in_dollars(figures.saved)}: {figures.gallons:,.1f} gal for {in_dollars(figures.cost)} instead of"
-        f" {in_dollars(figures.average_cost)}",
+        f"{dollars_in_words(figures.saved)}: {figures.gallons:,.1f} gal for {dollars_in_words(figures.cost)} instead of"
+        f" {dollars_in_words(figures.average_cost)}",
     )
     yield "Proven by fuel cards", _proven(statement)
     for one in statement.sums.habits:
-        saved = f"{in_dollars(one.saved)} on {counted(one.trips, 'trip')}" if one.trips else "not known"
+        saved = f"{dollars_in_words(one.saved)} on {counted(one.trips, 'trip')}" if one.trips else "not known"
         yield f"Against: {one.name.lower()}", saved
 
 
@@ -49,9 +49,9 @@ def _proven(statement: SavingsStatement) -> str:
     if not figures.with_fills:
         return "no route had fills"
     return (
-        f"{in_dollars(figures.proven)} on {counted(figures.with_fills, 'route')} with fills,"
+        f"{dollars_in_words(figures.proven)} on {counted(figures.with_fills, 'route')} with fills,"
         f" {figures.with_fills_percent} % of the plans: {figures.bought_gallons:,.1f} gal bought for"
-        f" {in_dollars(figures.paid)}"
+        f" {dollars_in_words(figures.paid)}"
     )
 
 
@@ -83,7 +83,7 @@ def _habits(statement: SavingsStatement) -> PdfTable:
     rows = []
     for one in statement.sums.habits:
         known = (
-            (in_dollars(one.planned), in_dollars(one.habit_cost), in_dollars(one.saved))
+            (dollars_in_words(one.planned), dollars_in_words(one.habit_cost), dollars_in_words(one.saved))
             if one.trips
             else ("", "", "not known")
         )
