@@ -16,6 +16,7 @@ from domain.driver_page.shown_trip import (
     ShownFuelStop,
     ShownPriceChange,
     ShownStop,
+    ShownTown,
     ShownTrip,
     ShownWayOut,
 )
@@ -37,8 +38,10 @@ STYLES = (_HERE / "templates" / "page.css").read_text(encoding="utf-8")
 STYLES_HASH = base64.b64encode(hashlib.sha256(STYLES.encode()).digest()).decode()
 """The hash by which the content security policy knows the page's styles."""
 
-LONGEST_TEXT = 80
-"""Most characters of a name or an address on the page, so that one with 50 stops stays small."""
+MOST_PAGE_BYTES = 50_000
+"""Most bytes of a page. With its scripts a phone loads less than 60 KB, whatever the names of 50 stops are."""
+_LONGEST_TEXTS = (80, 40, 20, 10)
+"""Most characters of a name or an address on the page: the first of these with which it has no more bytes."""
 
 _CAUSES = {
     "fuel": text_to_say("The fuel level has changed."),
@@ -90,8 +93,13 @@ _SAYS = re.compile(r'\bsay\("([^"]+)"(?:, )?')
 def make_trip_page(trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
     """The page of a trip. `fault` says why an answer could not be taken, in his language."""
     plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
-    page = templates_of(words).get_template("page.html")
-    return page.render(trip=trip, zone=ZoneInfo(trip.time_zone), plan_id=plan_id, fault=fault).encode()
+    page, zone = templates_of(words).get_template("page.html"), ZoneInfo(trip.time_zone)
+    made = b""
+    for longest in _LONGEST_TEXTS:
+        made = page.render(trip=trip, zone=zone, plan_id=plan_id, fault=fault, longest=longest).encode()
+        if len(made) <= MOST_PAGE_BYTES:
+            break
+    return made
 
 
 def make_empty_page(title: str, text: str, words: Words = ENGLISH) -> bytes:
@@ -116,7 +124,7 @@ def templates_of(words: Words) -> "Environment":
     )
     told = _Told(words)
     templates.filters |= {name: getattr(told, name) for name in dir(told) if not name.startswith("_")}
-    templates.filters |= {"put": str.format, "short": lambda text: shortened(text, LONGEST_TEXT)}
+    templates.filters |= {"put": str.format, "short": shortened}
     templates.globals |= {
         "styles": STYLES,
         "versions": {path.name: _version(path) for path in STATIC.iterdir()},
@@ -175,20 +183,18 @@ class _Told:
             parts.append(say("then {distance} off the road", distance=self._words.distance(stop.off_road_miles)))
         return capitalized(", ".join(parts))
 
-    def town(self, stop: ShownFuelStop) -> str:
-        if stop.town is None:
-            return ""
-        text = text_to_say("{distance} before {town}") if stop.town.is_ahead else text_to_say("{distance} after {town}")
-        return self._words.say(text, distance=self._words.distance(stop.town.miles), town=stop.town.name)
+    def town(self, town: ShownTown, longest: int) -> str:
+        text = text_to_say("{distance} before {town}") if town.is_ahead else text_to_say("{distance} after {town}")
+        return self._words.say(text, distance=self._words.distance(town.miles), town=shortened(town.name, longest))
 
-    def way_out(self, way_out: ShownWayOut | None) -> str:
+    def way_out(self, way_out: ShownWayOut | None, longest: int) -> str:
         say = self._words.say
         if way_out is None:
             return say("If it is closed: no other station is in reach. Call your dispatcher.")
         mile = self._words.mile(way_out.mile)
         if way_out.name is None:
             return say("If it is closed: drive on, the fuel reaches {mile}.", mile=mile)
-        return say("If it is closed: {station}, {mile}.", station=way_out.name, mile=mile)
+        return say("If it is closed: {station}, {mile}.", station=shortened(way_out.name, longest), mile=mile)
 
     def price_change(self, change: ShownPriceChange, zone: ZoneInfo) -> str:
         return self._words.say(
@@ -210,12 +216,12 @@ class _Told:
     def choice_kind(self, choice: ShownChoice) -> str:
         return self._words.say(_CHOICES[choice.kind])
 
-    def choice_place(self, choice: ShownChoice) -> str:
+    def choice_place(self, choice: ShownChoice, longest: int) -> str:
         """The first fuel stop of a choice, and what it has."""
         say = self._words.say
         if choice.name is None or choice.mile is None:
             return say("No fuel stop")
-        parts = [shortened(choice.name, LONGEST_TEXT), self._words.mile(choice.mile)]
+        parts = [shortened(choice.name, longest), self._words.mile(choice.mile)]
         if choice.parking_spaces:
             parts.append(say("parking for {count} trucks", count=choice.parking_spaces))
         if choice.showers:

@@ -138,12 +138,11 @@ def test_a_trip_of_fifty_stops_with_long_names_and_the_last_moments_that_there_a
     anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
 ) -> None:
     window = {"start": "0001-01-01T00:00:00Z", "end": "9999-12-31T23:59:59Z"}
-    stop = {**JOLIET, "name": "Long name " * 20, "address": "1 Long Rd " * 40, "arrivalWindow": window}
-    with service.database.transaction() as connection:
-        connection.execute("UPDATE routes SET stops = %s WHERE id = %s", (as_json([stop] * 50), trip.route_id))
-        connection.execute("UPDATE companies SET time_zone = 'America/Chicago' WHERE id = %s", (trip.company_id,))
-
-    for language in ("en", "fr"):
+    for letter, language in (("Long name ", "fr"), ("ਪੰਜਾਬੀ ", "pa"), ("'", "en")):
+        stop = {**JOLIET, "name": letter * 50, "address": letter * 80, "arrivalWindow": window}
+        with service.database.transaction() as connection:
+            connection.execute("UPDATE routes SET stops = %s WHERE id = %s", (as_json([stop] * 50), trip.route_id))
+            connection.execute("UPDATE companies SET time_zone = 'America/Chicago' WHERE id = %s", (trip.company_id,))
         page = anonymous.get(f"/d/{token}?l={language}")
         assert page.status_code == 200
         assert len(page.content) + sum(path.stat().st_size for path in STATIC.iterdir()) < MOST_BYTES
