@@ -410,7 +410,7 @@ class Settings(BaseSettings):
         25, ge=0, le=1000, description="The same in miles that the fuel lasts for; the greater of the two counts"
     )
     step_attempts: int = Field(
-        8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a review"
+        8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a review or a menu"
     )
     message_retry_hours: float = Field(
         24, gt=0, le=24 * MAX_DAYS, description="How long an undeliverable message is retried"

@@ -124,7 +124,7 @@ def make_menu(context: Context, plan_id: UUID) -> None:
     now = clock.now()
     try:
         with context.database.pipelined_transaction() as connection:
-            menu = menus.begin_menu(connection, plan_id)
+            menu = menus.begin_menu(connection, plan_id, max_attempts=context.settings.step_attempts)
         if menu is None:
             return
         _, plan = context.planner.plan(menu.task, now)

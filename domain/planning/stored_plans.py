@@ -225,6 +225,18 @@ def await_menu(connection: Connection, plan_id: UUID, *, now: datetime) -> None:
     _AWAIT_MENU.execute(connection, (now + SWEEP_GRACE, plan_id))
 
 
+_BEGIN_ATTEMPT = Scalar(
+    int,
+    "UPDATE plans SET menu_attempts = menu_attempts + 1 WHERE id = %s AND menu_due_at IS NOT NULL"
+    " RETURNING menu_attempts",
+)
+
+
+def begin_attempt_at_menu(connection: Connection, plan_id: UUID) -> int:
+    """Counts an attempt at the menu of a plan. Returns the number so far; 0 where the plan waits for no menu."""
+    return _BEGIN_ATTEMPT.first(connection, (plan_id,)) or 0
+
+
 _END_MENU = Scalar(UUID, "UPDATE plans SET menu_due_at = NULL WHERE id = %s AND menu_due_at IS NOT NULL RETURNING id")
 
 

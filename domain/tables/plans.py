@@ -54,6 +54,8 @@ class Plans(SQLModel, table=True):
     """The stations of its fuel stops, in driving order. NULL for a plan that an older release stored."""
     menu_due_at: datetime | None = time_column(null=True)
     """From then on the sweep asks again for the job that makes its menu; NULL once there is one, or none is wanted."""
+    menu_attempts: int = with_default("0")
+    """Attempts at the menu that were begun."""
 
 
 class PlanChoices(SQLModel, table=True):

@@ -17,7 +17,7 @@ from domain.documents import FuelPlanDocument, PlanCause
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.menu import Choice
 from domain.planning.plan_tasks import PlanTask, plan_task_as_of, route_to_plan
-from domain.planning.stored_plans import end_menu
+from domain.planning.stored_plans import begin_attempt_at_menu, end_menu
 from domain.roads import Point
 from domain.routes.plans.made_choices import store_choices, wanted_by
 from domain.routes.plans.measured_burn import with_measured_burn
@@ -53,10 +53,11 @@ class MenuTask(NamedTuple):
     task: PlanTask
 
 
-def begin_menu(connection: Connection, plan_id: UUID) -> MenuTask | None:
-    """The menu of a plan. None where none is due: there is one, the plan has no fuel stop, or its driver will not drive
-    by it any more."""
-    due = _DUE.first(connection, (plan_id,))
+def begin_menu(connection: Connection, plan_id: UUID, *, max_attempts: int) -> MenuTask | None:
+    """The menu of a plan. None where none is due: there is one, the plan has no fuel stop, its driver will not drive by
+    it any more, or `max_attempts` were begun and none has ended: the menu may be what kills the workers."""
+    attempts = begin_attempt_at_menu(connection, plan_id)
+    due = _DUE.first(connection, (plan_id,)) if attempts <= max_attempts else None
     route = route_to_plan(connection, due.route_id) if due is not None else None
     if due is None or route is None:
         end_menu(connection, plan_id)

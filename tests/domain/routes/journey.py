@@ -113,7 +113,7 @@ class Journey:
         return jobs_of(self.connection)
 
     def make_menu(self, plan_id: UUID) -> None:
-        menu = menus.begin_menu(self.connection, plan_id) if self.menus else None
+        menu = menus.begin_menu(self.connection, plan_id, max_attempts=8) if self.menus else None
         if menu is not None:
             _, plan = self.made(menu.task)
             assert menus.is_same_plan(menu, plan)

@@ -339,7 +339,7 @@ def test_a_choice_of_another_company_is_unknown(journey: Journey, connection: Co
 
 def test_a_menu_is_made_once_and_a_lost_one_is_found(journey: Journey) -> None:
     connection, plan_id = journey.connection, journey.route.plan_id
-    assert menus.begin_menu(connection, plan_id) is None, "it has one"
+    assert menus.begin_menu(connection, plan_id, max_attempts=8) is None, "it has one"
     connection.execute("DELETE FROM plan_choices WHERE plan_id = %s", (plan_id,))
     await_menu(connection, plan_id, now=journey.now)
     later = journey.now + timedelta(minutes=1)
@@ -347,6 +347,18 @@ def test_a_menu_is_made_once_and_a_lost_one_is_found(journey: Journey) -> None:
     journey.make_menu(plan_id)
     assert len(menu(journey)) == 3
     assert plan_id not in menus.due_menus(connection, now=later)
+
+
+def test_a_menu_whose_attempts_never_end_is_given_up(journey: Journey) -> None:
+    connection, plan_id = journey.connection, journey.route.plan_id
+    connection.execute("DELETE FROM plan_choices WHERE plan_id = %s", (plan_id,))
+    connection.execute("UPDATE plans SET menu_attempts = 0 WHERE id = %s", (plan_id,))
+    await_menu(connection, plan_id, now=journey.now)
+
+    begun = [menus.begin_menu(connection, plan_id, max_attempts=3) is not None for _ in range(5)]
+
+    assert begun == [True, True, True, False, False]
+    assert plan_id not in menus.due_menus(connection, now=journey.now + timedelta(days=1))
 
 
 def test_choices_go_with_their_route(journey: Journey) -> None:
