@@ -44,6 +44,7 @@ LONG_WORKS = {
     "restore": "restore",
     "memory": "memory",
     "pages": "driver_pages",
+    "instances": "instances.solving",
 }
 """Not part of `all`."""
 
