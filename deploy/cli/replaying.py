@@ -181,12 +181,15 @@ def _solve_one(replay_id: UUID) -> int:
 
 def _show(company_id: UUID, replay_id: UUID, by: LineKind, csv_file: Path | None, as_json: bool) -> None:
     from domain.replay.export import REPLAYED_TRIP_COLUMNS, replay_document, trip_row
+    from domain.replay.networks import never_used
     from domain.replay.portions import results_of
     from domain.replay.replays import REPLAYS, progress_of
 
     with transaction() as connection:
         found = REPLAYS.find(connection, company_id, replay_id)
-        document = replay_document(found, progress_of(connection, replay_id).solved)
+        summary = found.read_summary
+        unused = never_used(connection, company_id, summary) if summary is not None else []
+        document = replay_document(found, progress_of(connection, replay_id).solved, unused)
         rows = map(trip_row, results_of(connection, replay_id))
         write_file(csv_file, lambda file: write_records(file, REPLAYED_TRIP_COLUMNS, rows))
     show(as_json, document, lambda: _print(document, by, csv_file))
@@ -216,6 +219,8 @@ def _print_result(document: dict[str, Any], by: LineKind) -> None:
         if rows:
             screen.print(f"\n{title}")
             print_table(rows[:_MOST_LINES], *rows[0])
+    if document.get("never_used"):
+        screen.print(f"\nnever used: {'; '.join(one['name'] for one in document['never_used'])}", highlight=False)
     left_out = "; ".join(f"{counted(count, 'trip')}: {why}" for why, count in document["left_out"].items())
     screen.print(f"{counted(document['compared'], 'trip')} compared{left_out and f'; not in the sums: {left_out}'}")
     screen.print(document["basis"])

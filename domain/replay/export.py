@@ -1,11 +1,12 @@
 """A replay as rows of named values, for CSV files, JSON documents and tables. All amounts are in dollars."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
 from domain.ids import shown_id
 from domain.planning.fuel_plan import FUEL_STOP_TIME
+from domain.replay.networks import NamedDeal
 from domain.replay.replays import StoredReplay
 from domain.replay.results import DealLine, Line, OffNetworkLine, ReplaySummary, Sums, TripResult
 from domain.replay.solving import OUTCOMES_IN_WORDS, Side, StationUse
@@ -121,8 +122,8 @@ def off_network_row(line: OffNetworkLine) -> dict[str, Any]:
     }
 
 
-def replay_document(replay: StoredReplay, solved: int) -> dict[str, Any]:
-    """The replay for scripts; with its result once it is finished."""
+def replay_document(replay: StoredReplay, solved: int, unused: Sequence[NamedDeal] = ()) -> dict[str, Any]:
+    """The replay for scripts; with its result once it is finished. `unused` are the deals that no trip bought by."""
     terms, summary = replay.read_terms, replay.read_summary
     document: dict[str, Any] = {
         "replay_id": shown_id("rpl", replay.id),
@@ -138,10 +139,10 @@ def replay_document(replay: StoredReplay, solved: int) -> dict[str, Any]:
         "terms_after": term_texts(terms.after),
         "basis": REPLAY_BASIS,
     }
-    return document if summary is None else document | dict(_result(replay, summary))
+    return document if summary is None else document | dict(_result(replay, summary, unused))
 
 
-def _result(replay: StoredReplay, summary: ReplaySummary) -> Iterator[tuple[str, Any]]:
+def _result(replay: StoredReplay, summary: ReplaySummary, unused: Sequence[NamedDeal]) -> Iterator[tuple[str, Any]]:
     yield "compared", summary.compared
     yield "left_out", {OUTCOMES_IN_WORDS[outcome]: count for outcome, count in summary.left_out.items()}
     yield "totals", {row.pop("figure"): row for row in totals_rows(summary)}
@@ -151,6 +152,7 @@ def _result(replay: StoredReplay, summary: ReplaySummary) -> Iterator[tuple[str,
     yield "lines", {kind: [replay_line_row(line) for line in lines] for kind, lines in summary.lines.items()}
     if replay.read_terms.weighs_deals:
         yield "deals", [deal_row(line) for line in summary.deals]
+        yield "never_used", [one._asdict() for one in unused]
         yield "off_network", [off_network_row(line) for line in summary.off_network]
         yield "off_chains", [off_network_row(line) for line in summary.off_chains]
         yield "a_cent_off_the_network_is_worth", dollars(summary.cent_worth_cents)

@@ -13,6 +13,7 @@ from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
 from domain.ids import first_id_of, new_id
 from domain.queue.jobs import Job, after_commit, run_replay_job
+from domain.replay.networks import require_known_brands
 from domain.replay.results import ReplaySummary, as_summary
 from domain.replay.terms import ReplayTerms
 from domain.savings.spans import Span
@@ -122,9 +123,11 @@ def start_replay(
     by_workers: bool,
     now: datetime,
 ) -> UUID:
-    """Store a replay that workers, or the command that asks, then solve. Raises NothingToReplay and TooManyReplays."""
+    """Store a replay that workers, or the command that asks, then solve. Raises NothingToReplay, TooManyReplays,
+    and UnusableTerm for a brand that no station has."""
     if _COUNT_UNFINISHED.one(connection, (tenant.company_id, now)) >= MOST_UNFINISHED:
         raise TooManyReplays
+    require_known_brands(connection, terms)
     replay_id = new_id()
     document = as_json(msgspec.to_builtins(terms))
     days = span.first_day, span.last_day, span.time_zone

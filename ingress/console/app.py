@@ -46,7 +46,17 @@ from ingress.console.pages.fleet import (
     spelling_rules,
     tanks,
 )
-from ingress.console.pages.money import compliance, fill_cards, fill_files, fills, ifta, prices, savings, statements
+from ingress.console.pages.money import (
+    compliance,
+    fill_cards,
+    fill_files,
+    fills,
+    ifta,
+    prices,
+    replays,
+    savings,
+    statements,
+)
 from ingress.console.pages.operators import queues
 from ingress.console.pages.routes import driven_lanes, dwells, previews, route_actions, route_files, routes
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
@@ -77,6 +87,7 @@ PAGES = (
     driven_lanes,
     savings,
     statements,
+    replays,
     ifta,
     fill_cards,  # before `fills`, which has an address with any id
     fills,

@@ -166,6 +166,14 @@ EMPTY_LISTS: Mapping[str, EmptyList] = {
         "Look at routes that wait for a plan",
         "/routes?environment={environment}&status=draft",
     ),
+    "replays": EmptyList(
+        "/replays",
+        "No replay was asked for yet. One solves the driven trips of some months again under other terms.",
+        "Ask what a deal is worth",
+        "#ask",
+        MAY_EDIT_POLICY,
+        "An owner of your company asks for one.",
+    ),
     "ifta": EmptyList(
         "/ifta",
         "No leg was driven in {quarter}. A leg counts when its truck reaches its end.",

@@ -56,6 +56,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("bought", "Planned against bought", "/bought"),
         Entry("compliance", "Compliance", "/compliance"),
         Entry("ifta", "IFTA", "/ifta"),
+        Entry("replay", "Replay", "/replays"),
     ),
     "Settings": (
         Entry("policy", "Policy", "/policy"),

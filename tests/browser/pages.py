@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
 from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.companies import read_plan_policy
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.users import create_user, make_password_link
 from domain.connectors.connectors import CONNECTORS, ConnectorValues, add_connector, pause_connector
@@ -24,6 +25,10 @@ from domain.notices.subscriptions import (
     add_subscription,
     disable_subscription,
 )
+from domain.replay.portions import finish_replay, solve_next_portion
+from domain.replay.replays import start_replay
+from domain.replay.terms import Terms, replay_terms
+from domain.savings.spans import month_of
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import ENDPOINTS, EndpointChanges, add_endpoint
 from ingress.console.record_kinds import RECORD_KINDS
@@ -162,6 +167,22 @@ class Site:
         """Compliance, in the environment of the savings; a trip has ended."""
         row = self._first("SELECT environment FROM savings WHERE company_id = %s ORDER BY environment LIMIT 1")
         return f"/compliance?environment={row.environment if row is not None else Environment.LIVE}"
+
+    def replay(self) -> str:
+        """The page of a finished replay. It is made where there is none."""
+        row = self._first(
+            "SELECT s.environment, s.planned_at FROM savings s JOIN routes r ON r.id = s.route_id"
+            " WHERE r.status = 'completed' AND s.company_id = %s ORDER BY planned_at DESC LIMIT 1"
+        )
+        now = datetime.now(UTC)
+        with self.database.transaction() as connection:
+            terms = replay_terms(read_plan_policy(connection, self.company_id), Terms(), Terms(), weighs_deals=True)
+            span, tenant = month_of(row.planned_at.date(), "UTC"), Tenant(self.company_id, row.environment)
+            replay_id = start_replay(connection, tenant, span, terms, DOT, by_workers=False, now=now)
+        while solve_next_portion(self.database.transaction, replay_id, now=now) is not None:
+            pass
+        finish_replay(self.database.transaction, replay_id, now=now)
+        return f"/replays/{shown_id('rpl', replay_id)}"
 
     def _buy_fuel(self) -> None:
         with self.database.transaction() as connection:
@@ -437,6 +458,8 @@ PAGES = (
     Visit("fill-cards", "/fills/cards", like="fills"),
     Visit("fill", "/fills/{id}", Site.fills_to_review, act=open_fill),
     Visit("bought", "/bought", Site.bought),
+    Visit("replays", "/replays", like="savings"),
+    Visit("replay", "/replays/{id}", Site.replay, like="savings"),
     Visit("compliance", "/compliance", Site.compliance, like="bought"),
     Visit("policy", "/policy"),
     Visit("keys", "/keys"),
@@ -497,6 +520,7 @@ NO_PAGES = {
     "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/bought.csv": "a file",
+    "/replays/{id}/trips.csv": "a file",
     "/compliance.csv": "a file",
     "/price-runs/{id}.csv": "a file",
     "/ifta-trucks.csv": "a file",

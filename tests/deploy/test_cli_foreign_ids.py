@@ -18,6 +18,7 @@ from tests.deploy.commands import Cli, Result, commands
 from tests.domain.connectors.helpers import added
 from tests.domain.fills.cards import buy_planned_fuel
 from tests.domain.helpers import imported, planned_by_hand
+from tests.domain.replay.driven import ask_for_replay
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
@@ -85,6 +86,7 @@ FOREIGN = (
     Foreign("fills review", "fill_id", "fil"),
     Foreign("connectors link", "vehicle", "veh", [OWN_CONNECTOR, "OWN-KEY"]),
     Foreign("connectors link", "connector_id", "con", ["OWN-KEY", "--vehicle", "none"]),
+    Foreign("replay", "earlier", "rpl"),
     Foreign("queues dead", "route_id", "rte"),
     Foreign("queues replay", "route_id", "rte", ["--yes", "--reason", "wrong"]),
     Foreign("queues discard", "route_id", "rte", ["--yes", "--reason", "wrong"]),
@@ -150,6 +152,7 @@ def _house(database: Database, now: datetime) -> House:
         held_id, run_id = _price_file(connection, fleet.company_id, now)
         buy_planned_fuel(connection, fleet.company_id)
         (fill,) = named(connection).execute("SELECT id FROM fills WHERE company_id = %s", (fleet.company_id,))
+        replay_id = ask_for_replay(connection, fleet, now=now)
     letter_id = build_plan_job(route_id, fleet.company_id).key
     assert letter_id is not None
     ids: dict[IdKind, UUID] = {
@@ -163,6 +166,7 @@ def _house(database: Database, now: datetime) -> House:
         "hld": held_id,
         "imp": run_id,
         "fil": fill.id,
+        "rpl": replay_id,
     }
     return House(fleet, ids, letter_id, deal_id)
 

@@ -1,0 +1,71 @@
+"""The brands and the deals that terms may name, and the deals that no trip bought by."""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Scalar, Statement
+from domain.replay.results import ReplaySummary
+from domain.replay.solving import deal_in_words
+from domain.replay.terms import ReplayTerms, UnusableTerm, brand_key
+from domain.stations.prices import Deal
+
+MOST_DEALS = 500
+"""Deals that a page or a command lists."""
+
+_BRANDS = Scalar(NotNull[str], "SELECT DISTINCT brand FROM stations WHERE brand IS NOT NULL ORDER BY brand")
+
+
+def known_brands(connection: Connection) -> list[str]:
+    """The brands of all stations, retired ones included."""
+    return _BRANDS.all(connection)
+
+
+def require_known_brands(connection: Connection, terms: ReplayTerms) -> None:
+    """Refuse a brand that no station has: a misspelt one would change nothing, and seem to be worth nothing. Raises
+    UnusableTerm."""
+    named = [*terms.before.brands, *terms.after.brands]
+    known = set(map(brand_key, known_brands(connection))) if named else set()
+    for brand in named:
+        if brand_key(brand) not in known:
+            raise UnusableTerm(f"no station has the brand {brand!r}")
+
+
+class _Deal(NamedTuple):
+    number: int
+    station_id: str | None
+    brand: str | None
+    discount_per_gallon: float | None
+    net_price: float | None
+
+
+_DEALS = Statement(
+    _Deal,
+    "SELECT coalesce(number, id)::int AS number, station_id, brand, discount_per_gallon, net_price FROM deals"
+    " WHERE company_id = %s ORDER BY brand IS NULL, brand, station_id, number LIMIT %s",
+)
+
+
+class NamedDeal(NamedTuple):
+    """A deal of the company as it is now, by its number and in words."""
+
+    number: int
+    name: str
+
+
+def deals_of(connection: Connection, company_id: UUID) -> list[NamedDeal]:
+    """The deals of a company, those of brands first."""
+    return [
+        NamedDeal(one.number, deal_in_words(_as_deal(one), one.station_id or ""))
+        for one in _DEALS.all(connection, (company_id, MOST_DEALS))
+    ]
+
+
+def _as_deal(row: _Deal) -> Deal:
+    return Deal(row.discount_per_gallon, row.net_price, row.number, row.brand)
+
+
+def never_used(connection: Connection, company_id: UUID, summary: ReplaySummary) -> list[NamedDeal]:
+    """The deals of the company by whose price no trip of a replay bought."""
+    used = {line.number for line in summary.deals}
+    return [one for one in deals_of(connection, company_id) if one.number not in used]
