@@ -113,7 +113,7 @@ def _of_ingresses(count: int, results: Mapping[str, Sequence[Run]], *, best: boo
 
 def _workers_stopped(bench: Bench) -> list[Figure]:
     with bench.stack("push, workers stopped") as stack:
-        requests = pushes(stack)
+        requests = pushes(stack, share=0.2)  # each waits until it is answered
         address = stack.start_ingress()
         stack.start("scheduler")
         wait = stack.settings.import_wait_seconds

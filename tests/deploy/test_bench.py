@@ -19,11 +19,11 @@ pytestmark = pytest.mark.servers
 ROOT = Path(__file__).parents[2]
 
 
-def bench(*arguments: str, temporary: Path) -> "subprocess.CompletedProcess[str]":
+def bench(*arguments: str, temporary: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-c", "from deploy.cli import main; main()", "bench", *arguments],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(temporary), **environment},
         capture_output=True,
         text=True,
         timeout=180,
@@ -35,9 +35,8 @@ def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
     file, temporary = tmp_path / "figures.json", tmp_path / "temporary"
     temporary.mkdir()
 
-    done = bench(
-        "push", "--seconds", "0.5", "--rounds", "1", "--ingress", "1", "--json", str(file), temporary=temporary
-    )
+    options = ("--seconds", "0.2", "--rounds", "1", "--ingress", "1", "--json", str(file))
+    done = bench("push", *options, temporary=temporary, FUELROUTE_IMPORT_WAIT_SECONDS="0.5")
 
     assert done.returncode == 0, done.stderr
     assert "to reach" in done.stdout
@@ -82,31 +81,19 @@ def test_imports_of_files_are_measured_beside_a_plain_copy(tmp_path: Path) -> No
     assert min(measured.values()) > 0
 
 
-def test_an_unknown_benchmark_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    done = bench("push", "everything", temporary=tmp_path)
-
-    assert done.returncode == 1
-    assert done.stderr.startswith("fuelroute: no such work: everything; choose from push, import,")
-
-
-def test_a_missing_package_is_reported_with_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_package_and_an_unknown_benchmark_are_reported_in_one_sentence(tmp_path: Path) -> None:
     """After `deploy/up` the packages for tests are not there. Works that need none of them run all the same."""
     (tmp_path / "highspy.py").write_text("raise ModuleNotFoundError(\"No module named 'highspy'\", name='highspy')")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
 
-    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        program = [sys.executable, "-c", "from deploy.cli import main; main()", "bench", *arguments]
-        return subprocess.run(
-            program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
+    plan, unknown = (
+        bench(*works, temporary=tmp_path, PYTHONPATH=str(tmp_path)) for works in (("plan",), ("push", "everything"))
+    )
 
-    done = run("plan")
-
-    assert done.returncode == 1
-    assert done.stderr == (
+    assert (plan.returncode, unknown.returncode) == (1, 1)
+    assert plan.stderr == (
         "fuelroute: `bench plan` needs the package highspy: `deploy/install embedded,test` installs it\n"
     )
-    assert run("everything").stderr.startswith("fuelroute: no such work")
+    assert unknown.stderr.startswith("fuelroute: no such work: everything; choose from push, import,")
 
 
 def test_a_failed_benchmark_keeps_the_logs_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
