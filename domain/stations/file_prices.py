@@ -1,9 +1,9 @@
 """The prices of a file by columns: a file has a million rows, and an object for each row would fill the memory."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,18 @@ class FilePrice(NamedTuple):
     product: str
     retail_beside: float | None
     """The retail price of its row."""
+
+
+_Value = TypeVar("_Value", bound=Hashable)
+
+
+def _numbers(values: Sequence[_Value], known: dict[_Value, int], kept: list[_Value]) -> list[int]:
+    """The number of each value. A new one is added to `known` and `kept`."""
+    for value in dict.fromkeys(values):
+        if value not in known:
+            known[value] = len(kept)
+            kept.append(value)
+    return [known[value] for value in values]
 
 
 class FilePrices:
@@ -76,19 +88,24 @@ class FilePrices:
         self, line: int, site: int, effective_at: datetime, product: str, net: float | None, retail: float | None
     ) -> None:
         """Add the prices of a row. A retail price that is not taken still stands beside the net price."""
-        time, name = self._time_of.get(effective_at), self._product_of.get(product)
-        if time is None:
-            time = self._time_of[effective_at] = len(self.moments)
-            self.moments.append(effective_at)
-        if name is None:
-            name = self._product_of[product] = len(self.products)
-            self.products.append(product)
-        self._lines.append(line)
-        self._sites.append(site)
-        self._times.append(time)
-        self._products.append(name)
-        self._net.append(NO_PRICE if net is None else net)
-        self._retail.append(NO_PRICE if retail is None else retail)
+        self.add_all([line], [site], [effective_at], [product], [net], [retail])
+
+    def add_all(
+        self,
+        lines: Sequence[int],
+        sites: Sequence[int],
+        effective_at: Sequence[datetime],
+        products: Sequence[str],
+        nets: Sequence[float | None],
+        retails: Sequence[float | None],
+    ) -> None:
+        """Add the prices of several rows, as `add` does with those of one."""
+        self._lines.extend(lines)
+        self._sites.extend(sites)
+        self._times.extend(_numbers(effective_at, self._time_of, self.moments))
+        self._products.extend(_numbers(products, self._product_of, self.products))
+        self._net.extend([NO_PRICE if price is None else price for price in nets])
+        self._retail.extend([NO_PRICE if price is None else price for price in retails])
 
     # --- Columns ---------------------------------------------------------------------------------------------------
 
@@ -137,15 +154,16 @@ class FilePrices:
         keys.sort()
         return not bool((keys[1:] == keys[:-1]).any())
 
-    def told(self, net: Flags, retail: Flags) -> Iterator[tuple[str, datetime, float | None, float | None]]:
-        """The station, the moment and the prices of the rows that have one of them: a net price where `net` is true, a
-        retail price where `retail` is."""
+    def told(self, net: Flags, retail: Flags) -> Iterator[tuple[str, str, float | None, float | None]]:
+        """The station, the moment in ISO 8601, and the prices of the rows that have one of them: a net price where
+        `net` is true, a retail price where `retail` is."""
         ids = [station.station_id for station in self.stations]
+        written = [moment.isoformat() for moment in self.moments]  # COPY writes a time of each row more slowly
         everything = np.flatnonzero(net | retail)
         for begin in range(0, len(everything), ROWS_AT_ONCE):
             rows = everything[begin : begin + ROWS_AT_ONCE]
             stations = [ids[number] for number in self.numbers[rows].tolist()]
-            moments = [self.moments[time] for time in self.times[rows].tolist()]
+            moments = [written[time] for time in self.times[rows].tolist()]
             nets, retails = (
                 [price if price == price else None for price in np.where(taken[rows], prices[rows], NO_PRICE).tolist()]
                 for taken, prices in ((net, self.prices("net")), (retail, self.prices("retail")))

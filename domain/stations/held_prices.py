@@ -129,7 +129,7 @@ def accept_price(
         )
     price = _in_dollars(held, rates)
     net, retail = (price, None) if held.kind == "net" else (None, price)
-    stage_prices(connection, [(station, held.effective_at, net, retail)])
+    stage_prices(connection, [(station, held.effective_at.isoformat(), net, retail)])
     store_staged_prices(connection, company_id, held.profile, now=now)
     _DECIDE.execute(connection, ("accepted", now, by.name, station, company_id, held_id))
     record_about(connection, by, Action("prices.accept"), "hld", held_id, company_id=company_id)

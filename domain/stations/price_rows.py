@@ -147,28 +147,36 @@ class PriceRows:
         self._has_units = any(any(unit_in_heading(columns.get(name, ""))[:2]) for name in ("net_price", "retail_price"))
 
     def read(self, portion: FilePortion) -> None:
-        one, sites = self._one, self._one.finder.sites
-        moments = [moment or one.priced_at for moment in portion.column("effective_at")]
-        products, nets, retails = (portion.column(name) for name in ("product", "net_price", "retail_price"))
-        are_plain = self._are_plain(portion, moments)
+        moments = [moment or self._one.priced_at for moment in portion.column("effective_at")]
         cells_of = zip(*(portion.column(name) for name in _PLACE_FIELDS), strict=True)
-        for number, (line, is_plain, cells) in enumerate(zip(portion.lines, are_plain, cells_of, strict=True)):
-            if not is_plain:
-                if not portion.leaves_out(number, one.report, is_rule):
-                    self._read_row(line, portion.values(number))
+        certain: dict[int, int] = {}  # the sites of plain rows by their numbers; they are added together
+        for number, (is_plain, cells) in enumerate(zip(self._are_plain(portion, moments), cells_of, strict=True)):
+            if is_plain and (site := self._one.finder.sites.get(cells)) is not None:
+                certain[number] = site
                 continue
-            site = sites.get(cells)
-            if site is None:
-                found = self._found(line, cells)
-                if found is None:
-                    continue
-                site = self._plain_site(cells, found)
-                if site is None:
-                    values = portion.values(number)
-                    row = _Row(line, values, moments[number], found, found.reason)
-                    _take_prices(one, row, written_prices(values, self._columns))
-                    continue
-            one.prices.add(line, site, moments[number], products[number] or "", nets[number], retails[number])
+            found = self._found(portion.lines[number], cells) if is_plain else None
+            if found is not None and (site := self._plain_site(cells, found)) is not None:
+                certain[number] = site
+            elif found is not None or not is_plain:
+                self._add(portion, moments, certain)
+                certain.clear()
+                self._read_alone(portion, number, moments[number], found)
+        self._add(portion, moments, certain)
+
+    def _add(self, portion: FilePortion, moments: Sequence[datetime], certain: Mapping[int, int]) -> None:
+        columns = (portion.lines, moments, *(portion.column(name) for name in ("product", "net_price", "retail_price")))
+        lines, at, products, nets, retails = ([column[number] for number in certain] for column in columns)
+        named = [product or "" for product in products]
+        self._one.prices.add_all(lines, list(certain.values()), at, named, nets, retails)
+
+    def _read_alone(self, portion: FilePortion, number: int, moment: datetime, found: _Found | None) -> None:
+        """Read a row that is not plain, or whose station was `found` but is not certain."""
+        if found is not None:
+            values = portion.values(number)
+            row = _Row(portion.lines[number], values, moment, found, found.reason)
+            _take_prices(self._one, row, written_prices(values, self._columns))
+        elif not portion.leaves_out(number, self._one.report, is_rule):
+            self._read_row(portion.lines[number], portion.values(number))
 
     def _are_plain(self, portion: FilePortion, moments: Sequence[datetime]) -> Sequence[bool]:
         """True for each row that says nothing but a place and prices of ordinary diesel in dollars a gallon."""

@@ -9,8 +9,8 @@ from domain.database.staging import stage
 from domain.database.statements import Command, Scalar
 from domain.stations.price_sets import begin_price_set
 
-ToldPrices = tuple[str, datetime, float | None, float | None]
-"""A station, a moment, and the net price and the retail price there from that moment on."""
+ToldPrices = tuple[str, str, float | None, float | None]
+"""A station, a moment in ISO 8601, and the net price and the retail price there from that moment on."""
 
 _NEWEST_NOW = """
     SELECT DISTINCT ON (station_id) station_id, retail_price, effective_at FROM staged_prices
