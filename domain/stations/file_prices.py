@@ -24,6 +24,11 @@ ROWS_AT_ONCE = 1 << 16
 """Rows that are looked at together: figures beside all prices of a file would take many times their memory."""
 
 
+_MOST_PLACES = 100_000
+"""Most places that are kept as their rows word them, some 700 bytes each. After these a row with a known code is shown
+in the words of an earlier row of its station."""
+
+
 class FilePrice(NamedTuple):
     """One price of a row whose station is known, in US dollars a gallon."""
 
@@ -48,6 +53,11 @@ def _numbers(values: Sequence[_Value], known: dict[_Value, int], kept: list[_Val
             known[value] = len(kept)
             kept.append(value)
     return [known[value] for value in values]
+
+
+def _has_same_codes(one: RowPlace, other: RowPlace) -> bool:
+    """True if a held price of one would be known by the same code as that of the other."""
+    return (one.code, one.card_code) == (other.code, other.card_code) != ("", "")
 
 
 class FilePrices:
@@ -76,7 +86,9 @@ class FilePrices:
         if last is None:
             self._station_of.append(len(self.stations))
             self.stations.append(station)
-        elif self._places[last] == place:
+        elif self._places[last] == place or (
+            len(self._places) >= _MOST_PLACES and _has_same_codes(self._places[last], place)
+        ):
             return last
         else:
             self._station_of.append(self._station_of[last])

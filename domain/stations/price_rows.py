@@ -215,8 +215,7 @@ class PriceRows:
         one, station = self._one, found.station
         if station is None or (cells[_STATE] or station.state) not in US_STATES:
             return None
-        site = one.finder.sites[cells] = one.prices.site(station, found.place)
-        return site
+        return one.finder.note_site(cells, one.prices.site(station, found.place))
 
     def _read_row(self, line: int, values: dict[str, Any]) -> None:
         one, report = self._one, self._one.report

@@ -49,6 +49,8 @@ _NEAR_DEGREES = 0.03
 """Two places less than this apart in both directions are at most 3 miles apart."""
 
 _MOST_CANDIDATES = 10
+_MOST_SITES = 50_000
+"""Most cells for which a station is noted, some 500 bytes each: the words of all truck stops there are."""
 
 
 class CodedStation(NamedTuple):
@@ -131,11 +133,18 @@ class StationFinder:
         self._decided = decided.keys()
         self._learnt: dict[tuple[str, str], str] = {}
         self.sites: dict[Hashable, int] = {}
-        """Notes of the caller: what it has found for the cells of rows. They are forgotten when another search for
-        equal cells might find something else."""
+        """Notes of the caller: what it has found for the cells of rows, as `note_site` keeps them. They are forgotten
+        when another search for equal cells might find something else."""
         self._by_plain_id: dict[str, list[str]] | None = None
         self._by_place: dict[int, list[CodedStation]] | None = None
         self._by_town: dict[tuple[str, str], list[CodedStation]] | None = None
+
+    def note_site(self, cells: Hashable, site: int) -> int:
+        """Note what was found for the cells of a row. Files whose rows are all different fill no memory by that."""
+        if len(self.sites) >= _MOST_SITES:
+            self.sites.clear()
+        self.sites[cells] = site
+        return site
 
     def new_id(self, place: RowPlace) -> str:
         """The id of a station that is added for a row."""

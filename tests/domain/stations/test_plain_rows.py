@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from domain.database.connections import Connection
+from domain.stations import file_prices, station_finding
 from domain.stations.file_prices import FilePrices
 from domain.stations.station_codes import RowPlace
-from domain.stations.station_finding import CodedStation
+from domain.stations.station_finding import CodedStation, StationFinder
 from tests.domain.stations.price_lists import ELKHART, Import, add_station
 from tests.factories import Fleet
 from tests.repeatable import examples
@@ -107,3 +108,31 @@ def test_a_further_row_of_a_station_takes_forty_bytes() -> None:
     tracemalloc.stop()
 
     assert grown < 10_000 * 40
+
+
+def elkhart(code: str, address: str) -> RowPlace:
+    return RowPlace(code, "", "", "Love's", address, "Elkhart", "IN", *ELKHART)
+
+
+def test_the_words_of_ever_new_rows_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit a row is shown in the words of an earlier one with its code."""
+    monkeypatch.setattr(file_prices, "_MOST_PLACES", 2)
+    prices = FilePrices(takes_retail=True)
+    station = CodedStation("loves-305", "Love's 305", "Love's", None, "Elkhart", "IN", *ELKHART, None, None)
+
+    sites = [prices.site(station, elkhart("305", f"Pump {number}")) for number in range(9)]
+    other_code = prices.site(station, elkhart("0305", "Pump 9"))
+    without_code = [prices.site(station, elkhart("", f"Pump {number}")) for number in range(2)]
+
+    assert sites == [0, *[1] * 8]
+    assert [other_code, *without_code] == [2, 3, 4], "a held price is known by these"
+
+
+def test_a_file_whose_rows_are_all_different_fills_no_memory(
+    connection: Connection, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(station_finding, "_MOST_SITES", 3)
+    finder = StationFinder(connection, fleet.company_id, "loves")
+
+    assert [finder.note_site(("305", number), number) for number in range(10)] == list(range(10))
+    assert len(finder.sites) <= 3
