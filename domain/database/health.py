@@ -15,7 +15,7 @@ log = get_logger(__name__)
 IDLE_SECONDS = 1.0
 """A connection that was used within this time is not checked before its next use: a check is a round trip."""
 
-SPARE_SECONDS = 20.0
+SPARE_SECONDS = 10.0
 """Each of a pool's connections but one is closed after it was spare for so long, one in each such time. A session of
 PostgreSQL takes up to 12 MB, and a new one 5 ms."""
 
