@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 from starlette.routing import Route
 
 from deploy.demo import HERE as DEMO
@@ -24,6 +24,7 @@ from tests.browser.conftest import People, add_session
 from tests.browser.pages import NO_PAGES, PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
 from tests.browser.screenshots import MOST_BYTES, MOST_BYTES_WITH_MAP, SMALL
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
+from tests.ingress.console.conftest import World
 from tests.pipeline.world import store_prices
 from tests.service import Service
 
@@ -83,8 +84,8 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
 
 
 @pytest.fixture
-def site(busy_fleet: Fleet, people: People) -> Site:
-    return Site(people.world.url, people.world.database, busy_fleet.company_id)
+def site(busy_fleet: Fleet, console_url: str, service: Service) -> Site:
+    return Site(console_url, service.database, busy_fleet.company_id)
 
 
 _WITHOUT_ITS_MAP = {"overview", "route-step", "previews"}
@@ -95,11 +96,53 @@ and the overview's map in test_needs.py."""
 _WHOLE = {visit.role: visit for visit in reversed(PAGES)}.values()
 
 
-def open_visit(visit: Visit, site: Site, people: People) -> Page:
-    context = people.browser(webgl=visit.name not in _WITHOUT_ITS_MAP)
-    if visit.role is not None:
-        add_session(context, site.url, site.cookie(visit.role))
-    page = context.new_page()
+class Windows:
+    """A window of each role, with WebGL and without, that one test leaves to the next: a page in a new window takes a
+    quarter more processor time."""
+
+    def __init__(self, people: People) -> None:
+        self.people = people
+        self._pages: dict[tuple[Role | None, bool], Page] = {}
+
+    def of(self, visit: Visit, site: Site) -> Page:
+        """An empty window for the visit."""
+        kind = visit.role, visit.name not in _WITHOUT_ITS_MAP
+        if kind not in self._pages:
+            context = self.people.browser(webgl=kind[1])
+            if visit.role is not None:
+                add_session(context, site.url, site.cookie(visit.role))
+            self._pages[kind] = context.new_page()
+        page = self._pages[kind]
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(_DESK)
+        return page
+
+    def leave(self) -> None:
+        """No window shows a page any more, which would go on with its stream."""
+        for page in self._pages.values():
+            page.goto("about:blank")
+
+
+_DESK: ViewportSize = {"width": 1280, "height": 720}
+
+
+@pytest.fixture(scope="module")
+def open_windows(chromium: Browser, console_url: str, service: Service) -> Iterator[Windows]:
+    people = People(chromium, World(console_url, service.database))
+    yield Windows(people)
+    people.close()
+
+
+@pytest.fixture
+def windows(open_windows: Windows) -> Iterator[Windows]:
+    open_windows.people.faults.clear()
+    yield open_windows
+    open_windows.leave()
+    assert open_windows.people.faults == []
+
+
+def open_visit(visit: Visit, site: Site, windows: Windows) -> Page:
+    page = windows.of(visit, site)
     answer = page.goto(visit.path_in(site))
     assert answer is not None
     assert answer.status == 200
@@ -110,10 +153,10 @@ def open_visit(visit: Visit, site: Site, people: People) -> Page:
 
 
 @pytest.mark.parametrize("visit", PAGES, ids=lambda visit: visit.name)
-def test_each_page_is_for_everybody_and_for_the_keyboard_alone(visit: Visit, site: Site, people: People) -> None:
+def test_each_page_is_for_everybody_and_for_the_keyboard_alone(visit: Visit, site: Site, windows: Windows) -> None:
     """Both in one visit, since opening a page takes longer than either. The parts that all pages have are looked at on
     one page of each role."""
-    page = open_visit(visit, site, people)
+    page = open_visit(visit, site, windows)
     is_whole = visit in _WHOLE
     if visit in SHOWN:
         assert_reached_by_keyboard(page, "body" if is_whole else "main")
@@ -191,8 +234,8 @@ def test_the_first_key_skips_to_the_page(people: People) -> None:
     assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_a_menu_is_opened_used_and_closed_with_the_keyboard(site: Site, people: People) -> None:
-    page = open_visit(next(visit for visit in PAGES if visit.name == "keys"), site, people)
+def test_a_menu_is_opened_used_and_closed_with_the_keyboard(site: Site, windows: Windows) -> None:
+    page = open_visit(next(visit for visit in PAGES if visit.name == "keys"), site, windows)
     rotate, revoke = (page.locator("summary", has_text=name).first for name in ("Rotate", "Revoke"))
 
     rotate.focus()
