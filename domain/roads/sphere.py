@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.documents import StopDocument
+from domain.documents import FuelStopDocument, StopDocument
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Point(NamedTuple):
     longitude: float
 
 
-def stop_point(stop: StopDocument) -> Point:
+def stop_point(stop: StopDocument | FuelStopDocument) -> Point:
     return Point(stop["latitude"], stop["longitude"])
 
 

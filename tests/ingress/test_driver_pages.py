@@ -106,7 +106,7 @@ def test_a_token_is_in_no_log_and_no_metric(
     bearer = {"Authorization": f"Bearer {client.key}"}
     anonymous.get(f"/d/{token}", headers=bearer)
     with service.database.transaction() as connection:
-        connection.execute("UPDATE routes SET stops = '{}' WHERE id = %s", (trip.route_id,))
+        connection.execute("UPDATE routes SET stops = '[{}]' WHERE id = %s", (trip.route_id,))
     assert anonymous.get(f"/d/{token}", headers=bearer).status_code == 503
 
     written = "".join(path.read_text() for path in logs.iterdir())
