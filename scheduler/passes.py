@@ -32,6 +32,8 @@ from domain.driven_lanes.agreement import COUNTED_DAYS
 from domain.driven_lanes.snapping import UnusableFixes
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
+from domain.ifta.filings import compare_filing, next_due_filing
+from domain.ifta.quarters import Quarter
 from domain.messages.due_messages import due_messages
 from domain.messages.read_status import read_status_jobs
 from domain.notices import notice_life, noticing
@@ -292,6 +294,20 @@ class Passes:
                 connection, due.company_id, due.month, statements.ON_ITS_DAY, contacts=contacts, now=now
             )
             return tell_statement(connection, made, console=self.settings.console_address(), now=now)
+
+    def compare_filings(self) -> dict[str, int]:
+        """Compares the quarter of fuel tax that was filed and compared longest ago with what is known now. It runs
+        every ten minutes, and compares each once a day."""
+        now = clock.now()
+        with self.database.transaction() as connection:
+            due = next_due_filing(connection, now=now)
+        moved = {"quarters_compared": 0}
+        if due is not None:
+            with _failing_alone("passes.filing_failed", due.company_id), self.database.transaction() as connection:
+                kept, quarter = self.settings.fill_retention_days, Quarter.parse(due.quarter)
+                compare_filing(connection, due.company_id, quarter, fills_kept_days=kept, now=now)
+                moved["quarters_compared"] += 1
+        return moved
 
     def tell_people(self) -> dict[str, int]:
         """Compares the needs of companies with what people were told, and enqueues the notices that are due. It runs

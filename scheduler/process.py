@@ -127,6 +127,7 @@ def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
         ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
         ("habits", passes.compare_habits, _BURN_SECONDS),
         ("statements", passes.make_statements, _STATEMENTS_SECONDS),
+        ("filings", passes.compare_filings, _STATEMENTS_SECONDS),
         ("detention", passes.find_detained, _DETENTION_SECONDS),
         ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
     )

@@ -3,16 +3,20 @@
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.arguments import AsJson, CompanyId, Why, acting
 from deploy.cli.output import counting, print_table, screen, show
 from deploy.cli.reports import write_file
 from deploy.cli.storing import transaction
 from domain import clock
+from domain.database.connections import Connection
+from domain.encoding import utc_text
 from domain.ids import with_shown_ids
 from domain.ifta.driven_routes import find_quarter_routes
+from domain.ifta.filings import Filing, NotFiled, compare_filing, file_quarter, read_filing, reopen_quarter
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import (
     CREDITED_BASIS,
@@ -24,6 +28,7 @@ from domain.ifta.report import (
     write_credited_csv,
     write_ifta_csv,
 )
+from domain.settings import get_settings
 from domain.wording import counted
 
 app = typer.Typer(
@@ -31,18 +36,18 @@ app = typer.Typer(
 )
 
 
+QuarterOption = Annotated[
+    Quarter,
+    typer.Option(
+        "--quarter", parser=Quarter.parse, metavar="YEARQn", help="The quarter, such as 2026Q4, in the company's time."
+    ),
+]
+
+
 @app.command("report")
 def ifta_report(
     company_id: CompanyId,
-    quarter: Annotated[
-        Quarter,
-        typer.Option(
-            "--quarter",
-            parser=Quarter.parse,
-            metavar="YEARQn",
-            help="The quarter, such as 2026Q4, in the company's time.",
-        ),
-    ],
+    quarter: QuarterOption,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines of the states to a CSV file.")
     ] = None,
@@ -61,15 +66,72 @@ def ifta_report(
     No odometer was read, and miles between routes are not in it: compare it with your logs before you file anything.
     """
     with transaction() as connection:
-        driven = find_quarter_routes(connection, company_id, quarter)
-        with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
-            report = make_quarter_report(connection, driven, now=clock.now(), progress=progress)
+        filing = read_filing(connection, company_id, quarter)
+        report = filing.report if filing is not None else _made(connection, company_id, quarter, as_json)
     write_file(csv_file, lambda file: write_ifta_csv(file, report))
     write_file(vehicles_file, lambda file: write_credited_csv(file, report))
-    show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file, vehicles_file))
+    document = with_shown_ids(asdict(report)) | ({} if filing is None else {"filed": _filed_document(filing)})
+    show(as_json, document, lambda: _print(report, filing, csv_file, vehicles_file))
 
 
-def _print(report: QuarterReport, *files: Path | None) -> None:
+def _made(connection: Connection, company_id: UUID, quarter: Quarter, as_json: bool) -> QuarterReport:
+    driven = find_quarter_routes(connection, company_id, quarter)
+    with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
+        return make_quarter_report(connection, driven, now=clock.now(), progress=progress)
+
+
+def _filed_document(filing: Filing) -> dict[str, Any]:
+    changes = None if filing.changes is None else [one._asdict() for one in filing.changes]
+    return {
+        "at": utc_text(filing.filed_at),
+        "by": filing.filed_by,
+        "compared_at": utc_text(filing.compared_at) if filing.compared_at is not None else None,
+        "changes": changes,
+        "is_to_amend": filing.is_to_amend,
+    }
+
+
+@app.command("file")
+def ifta_file(company_id: CompanyId, quarter: QuarterOption, reason: Why) -> None:
+    """Marks a quarter as filed: its report is frozen as it is now, and later changes are told beside it."""
+    with transaction() as connection:
+        driven = find_quarter_routes(connection, company_id, quarter)
+        with counting("routes", len(driven.route_ids), quiet=not driven.route_ids) as progress:
+            file_quarter(connection, driven, acting(reason), now=clock.now(), progress=progress)
+    screen.print(f"{quarter} is filed: its report never changes, until it is reopened")
+
+
+@app.command("reopen")
+def ifta_reopen(company_id: CompanyId, quarter: QuarterOption, reason: Why) -> None:
+    """Takes back that a quarter was filed: its report follows what is known again."""
+    with transaction() as connection:
+        reopen_quarter(connection, company_id, quarter, acting(reason), now=clock.now())
+    screen.print(f"{quarter} is open again")
+
+
+@app.command("compare")
+def ifta_compare(company_id: CompanyId, quarter: QuarterOption) -> None:
+    """Compares a filed quarter with what is known now, as the scheduler does once a day."""
+    with transaction() as connection:
+        kept = get_settings().fill_retention_days
+        compare_filing(connection, company_id, quarter, fills_kept_days=kept, now=clock.now())
+        filing = read_filing(connection, company_id, quarter)
+    if filing is None:
+        raise NotFiled(f"{quarter} is not filed")
+    _print_filing(filing)
+
+
+def _print_filing(filing: Filing) -> None:
+    screen.print(f"filed by {filing.filed_by} on {filing.filed_at:%Y-%m-%d}")
+    if filing.changes is None:
+        screen.print("since filed: not compared yet")
+    else:
+        screen.print(f"since filed: {'; '.join(one.in_words for one in filing.changes) or 'nothing has changed'}")
+    if filing.is_to_amend:
+        screen.print("that is more than rounding: look whether the return has to be amended")
+
+
+def _print(report: QuarterReport, filing: Filing | None, *files: Path | None) -> None:
     so_far = "" if report.ended else " so far: the quarter is not over"
     if not report.states:
         screen.print(f"no leg was driven in {report.quarter}{so_far}")
@@ -91,6 +153,8 @@ def _print(report: QuarterReport, *files: Path | None) -> None:
             screen.print(f"{counted(report.legs_without_plan, 'leg')} without a plan: miles of the embedded roads")
         if any(line.tax_dollars is None for line in report.states):
             screen.print("a state without a tax had no rate in the tax table on the quarter's first day")
+    if filing is not None:
+        _print_filing(filing)
     for file in files:
         if file is not None:
             screen.print(f"wrote {file}")

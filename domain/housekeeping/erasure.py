@@ -80,7 +80,7 @@ _DELETE_OF_COMPANY = [
             "driven_lanes",
             "learned_burns",
             "price_sets",
-            *("savings_statements", "statement_trips"),
+            *("savings_statements", "statement_trips", "ifta_filings"),
             "vehicles",
             "drivers",
             "former_units",  # triggers on mappings and vehicles write it

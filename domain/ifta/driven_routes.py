@@ -84,6 +84,7 @@ _ARRIVALS = Statement(
 
 
 class _Plan(NamedTuple):
+    id: UUID
     route_id: UUID
     document: NotNull[FuelPlanDocument]
     timeline: list[TimelineEntry]
@@ -95,7 +96,8 @@ class _Plan(NamedTuple):
 _PLANS = Statement(
     _Plan,
     """
-    SELECT p.route_id, p.document, p.timeline, p.explanation, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
+    SELECT p.id, p.route_id, p.document, p.timeline, p.explanation,
+           (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
     FROM routes r JOIN plans p ON p.route_id = r.id
          AND (p.revision = r.revision OR p.generated_at >= r.arrived_at)
     WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
@@ -128,6 +130,7 @@ def read_driven_routes(connection: Connection, tenant: Tenant, route_ids: Sequen
             route.mpg,
             route.vehicle_id,
             route.unit_number,
+            route.id,
         )
 
 
@@ -148,6 +151,7 @@ def _planned_road(plan: _Plan, purchases_behind: int | None) -> PlannedRoad:
         line_miles=np.array(explanation["line_miles"], dtype=np.float64) if explanation else None,
         mpg=explanation["inputs"]["mpg"] if explanation else None,
         purchases_behind=purchases_behind,
+        plan_id=plan.id,
     )
 
 

@@ -6,7 +6,7 @@ ended. The way, the miles and the purchases are those of the plan, for nothing e
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
@@ -51,6 +51,7 @@ class PlannedRoad:
     purchases_behind: int | None = None
     """Number of its purchases behind the truck when a new plan replaced this one on the way; None for a plan that was
     not replaced."""
+    plan_id: UUID | None = None
 
     def bought(self, first: float | None, last: float) -> Iterator[PlannedPurchase]:
         """The purchases between two miles; `first` is None at the beginning of the road."""
@@ -70,6 +71,7 @@ class DrivenRoute:
     mpg: float | None
     vehicle_id: UUID | None = None
     unit_number: str | None = None
+    id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +86,42 @@ class DrivenLeg:
     purchases: Sequence[tuple[str, float]]
     planned: bool
     rebuilt: bool
+    mark: str = ""
+    """The route, stops and plans from which it was made. A filed leg with the same mark has not changed, also when
+    retention has deleted the lines and levels of its plans since."""
 
 
 RoadsMaker = Callable[[], Roads]
 """Makes the roads for a way that no plan has any more. Most reports need none, so roads are made when needed."""
 
 
+NO_LEGS: Mapping[str, DrivenLeg] = {}
+
+
 def driven_legs(
-    route: DrivenRoute, start: datetime, end: datetime, roads: RoadsMaker, states: States
+    route: DrivenRoute,
+    start: datetime,
+    end: datetime,
+    roads: RoadsMaker,
+    states: States,
+    filed: Mapping[str, DrivenLeg] = NO_LEGS,
 ) -> Iterator[DrivenLeg]:
-    """The legs that ended from `start` to before `end`."""
+    """The legs that ended from `start` to before `end`. Those that were `filed` stay as they were, by their marks."""
     for before, stop in pairwise(sorted(route.arrivals)):
         if start <= route.arrivals[stop] < end:
-            yield _leg(route, before, stop, roads, states)
+            mark = _mark(route, before, stop)
+            yield filed[mark] if mark in filed else replace(_leg(route, before, stop, roads, states), mark=mark)
+
+
+def _mark(route: DrivenRoute, before: int, stop: int) -> str:
+    """The route, the stops and the plans that lead over the leg, with its miles on each."""
+    places = [stop_point(route.stops[number]) for number in (before, stop)]
+    parts = [f"{route.id} {before} {stop}", *(f"{place.latitude:.5f} {place.longitude:.5f}" for place in places)]
+    for plan in route.plans:
+        if stop in plan.miles:
+            first, last = plan.miles.get(before, 0.0), plan.miles[stop]
+            parts.append(f"{plan.plan_id} {first:.2f} {last:.2f} {plan.purchases_behind}")
+    return "|".join(parts)
 
 
 def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: States) -> DrivenLeg:

@@ -24,7 +24,7 @@ from domain.ifta.driven_routes import (
     read_driven_routes,
     read_tax_rates,
 )
-from domain.ifta.legs import DrivenLeg, driven_legs
+from domain.ifta.legs import NO_LEGS, DrivenLeg, driven_legs
 from domain.queue.jobs import in_batches
 from domain.roads import Roads
 from domain.roads.default_roads import default_roads
@@ -109,9 +109,16 @@ class QuarterReport:
 
 
 def make_quarter_report(
-    connection: Connection, driven: QuarterRoutes, *, now: datetime, progress: Callable[[int], object] = lambda _: None
+    connection: Connection,
+    driven: QuarterRoutes,
+    *,
+    now: datetime,
+    progress: Callable[[int], object] = lambda _: None,
+    filed: Mapping[str, DrivenLeg] = NO_LEGS,
+    note_legs: Callable[[Sequence[DrivenLeg]], object] = lambda _: None,
 ) -> QuarterReport:
-    """Make the report. `progress` is called with the number of routes done in each step."""
+    """Make the report. `progress` is called with the number of routes done in each step, `note_legs` with the legs of
+    each route. Legs that were `filed` and have not changed count as they were filed."""
     miles, burned, planned = (defaultdict[str, float](float) for _ in range(3))
     planned_of = _PlannedOf(float)
     units: dict[UUID, str | None] = {}
@@ -119,7 +126,8 @@ def make_quarter_report(
     states = default_states()
     for portion in in_batches(driven.route_ids, _PORTION):
         for route in read_driven_routes(connection, driven.tenant, portion):
-            legs = list(driven_legs(route, driven.start, driven.end, _embedded_roads, states))
+            legs = list(driven_legs(route, driven.start, driven.end, _embedded_roads, states, filed))
+            note_legs(legs)
             for leg in legs:
                 for state, driven_miles in leg.miles.items():
                     miles[state] += driven_miles

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.burn.tank_proposals import OTHER_TANKS, proposed_tanks
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.ids import shown_id
 from domain.needs.need import Need, Summary
 from domain.routes.reading.on_their_way import (
@@ -201,6 +201,19 @@ def _look_for_held_prices(connection: Connection, company_id: UUID, _: datetime)
         return None
     more = count_held(connection, company_id) - 1
     return Summary(f"the price of {first[0].place} is held", "Accept or refuse it", "/prices", more)
+
+
+_TO_AMEND = "FROM ifta_filings WHERE company_id = %(company_id)s AND reopened_at IS NULL AND is_to_amend"
+_QUARTERS_TO_AMEND = Scalar(str, f"SELECT quarter {_TO_AMEND} ORDER BY quarter DESC LIMIT {MOST_OF_A_NEED}")
+
+
+def _look_for_quarters_to_amend(connection: Connection, company_id: UUID, _: datetime) -> Summary | None:
+    quarters = _QUARTERS_TO_AMEND.all(connection, {"company_id": company_id})
+    if not quarters:
+        return None
+    what = f"the miles or gallons of {quarters[0]} have changed since it was filed"
+    what_to_do = "Look whether the return has to be amended"
+    return Summary(what, what_to_do, f"/ifta?quarter={quarters[0]}", len(quarters) - 1)
 
 
 _ON_THEIR_WAY = "/routes?status=active"
@@ -457,6 +470,14 @@ COMPANY_NEEDS: tuple[RouteNeed | CompanyNeed, ...] = (
         path="/vehicles",
         source=OTHER_TANKS,
         look=_look_for_other_tanks,
+    ),
+    CompanyNeed(
+        kind="ifta_changed",
+        ended="No filed quarter of fuel tax differs any more",
+        label="A filed quarter of fuel tax has changed since",
+        path="/ifta",
+        source=_TO_AMEND,
+        look=_look_for_quarters_to_amend,
     ),
 )
 

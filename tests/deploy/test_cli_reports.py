@@ -54,6 +54,18 @@ def test_the_report_of_a_quarter_without_driven_miles_says_so(cli: Cli, fleet: F
     assert ahead == "no leg was driven in 2099Q4 so far: the quarter is not over\n"
 
 
+def test_a_quarter_is_filed_compared_and_reopened(cli: Cli, fleet: Fleet, database: Database) -> None:
+    with database.transaction() as connection:
+        driven_without_a_plan(connection, fleet, datetime(2026, 8, 20, 12, tzinfo=UTC))
+    which = ("--company", fleet.shown_company_id, "--quarter", "2026Q3")
+    assert "is not filed" in cli("ifta", "compare", *which).err
+    assert "2026Q3 is filed" in cli("ifta", "file", *which, "--reason", "confirmation 4711").out
+    assert "nothing has changed" in cli("ifta", "compare", *which).out
+    assert cli("ifta", "report", *which, "--json").document["filed"]["changes"] == []
+    assert "is open again" in cli("ifta", "reopen", *which, "--reason", "to amend it").out
+    assert "filed" not in cli("ifta", "report", *which, "--json").document
+
+
 def send_live(database: Database, fleet: Fleet, settings: Settings, load: str, saved: float) -> None:
     """An active live route of truck 101, with a plan of November 20 that its driver has."""
     planned_at = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -62,6 +62,7 @@ OWNERS = {
     "connector_vehicles": "connectors",
     "messages": "messages",
     "driver_links": "messages",
+    "ifta_filings": "ifta",
     "savings": "savings",
     "habit_costs": "savings",
     "savings_statements": "savings",
@@ -125,6 +126,7 @@ READERS_BELOW = {
     ("routes", "savings"): "savings are counted by the truck, the driver and the status of a route",
     ("fills", "savings"): "a truck's own habit is told from what it bought in the quarter before",
     ("routes", "fills"): "a purchase belongs to the route that its truck was on",
+    ("ifta_filings", "needs"): "a filed quarter that has changed since needs a person",
     ("erasures", "requests"): "entries that are written after their company was erased are removed",
 }
 """Tables that a folder below their owner's reads, with the reason. Two statements would not see one moment."""

@@ -45,12 +45,13 @@ def test_passes_report_what_they_moved_and_an_alert_says_when_they_stop(
                 lambda found: any(one.moved.get("imports") == 3 for one in found),
             )
             assert all(one.moved for one in runs), "runs that found nothing are left out"
-            passes = eventually(lambda: heartbeats.read_last_pass_runs(jobs.client), lambda found: len(found) == 14)
+            passes = eventually(lambda: heartbeats.read_last_pass_runs(jobs.client), lambda found: len(found) == 15)
             assert {one.name for one in passes} == {
                 "autodrive",
                 "burn",
                 "detention",
                 "driven roads",
+                "filings",
                 "fuel stops",
                 "habits",
                 "housekeeping",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from domain.ifta import driven_routes
+from domain.ifta.filings import compare_filing
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
 from domain.lifecycle import Role
@@ -79,3 +80,31 @@ def test_a_report_of_many_routes_names_the_command_instead(world: World, driven:
 def test_an_unreadable_quarter_is_refused_with_a_sentence(world: World, path: str, quarter: str) -> None:
     answer = world.browser(Role.VIEWER).get(path, params={"quarter": quarter})
     assert (answer.status_code, "Go back and choose one, such as 2026Q4." in answer.text) == (400, True)
+
+
+def test_an_owner_marks_a_quarter_as_filed_and_reopens_it_with_a_reason(world: World) -> None:
+    fleet = world.new_fleet(time_zone="America/Chicago")
+    today = datetime.now(UTC)
+    quarter = Quarter(today.year, (today.month + 2) // 3 - 1) if today.month > 3 else Quarter(today.year - 1, 4)
+    at = datetime(quarter.first_day.year, quarter.first_day.month, 20, tzinfo=UTC)
+    with world.database.transaction() as connection:
+        driven_without_a_plan(connection, fleet, at)
+    viewer, owner, which = world.browser(Role.VIEWER, fleet), world.browser(Role.OWNER, fleet), str(quarter)
+    assert "Mark the quarter as filed" not in viewer.look("/ifta", quarter=which)
+    assert viewer.submit("/ifta/file", quarter=which, reason="so").status_code == 403
+    assert owner.submit("/ifta/file", quarter=which, reason=" ").status_code == 400
+
+    assert owner.submit("/ifta/file", quarter=which, reason="confirmation 4711").status_code == 303
+    before = viewer.get("/ifta.csv", params={"quarter": which}).text
+    with world.database.transaction() as connection:
+        connection.execute("DELETE FROM visits WHERE company_id = %s AND stop = 1", (fleet.company_id,))
+        compare_filing(connection, fleet.company_id, quarter, fills_kept_days=None, now=today)
+    page = words(viewer.look("/ifta", quarter=which))
+    assert "Marked as filed by" in page
+    assert "OH -" in page
+    assert "look whether the return has to be amended" in page
+    assert viewer.get("/ifta.csv", params={"quarter": which}).text == before
+    assert owner.submit("/ifta/file", quarter=which, reason="again").status_code == 409
+
+    assert owner.submit("/ifta/reopen", quarter=which, reason="to amend it").status_code == 303
+    assert viewer.get("/ifta.csv", params={"quarter": which}).text != before
