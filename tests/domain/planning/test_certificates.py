@@ -6,7 +6,8 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -148,6 +149,9 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "fewer stops allowed": lambda file: file["trip"].update(max_stops=1),
     "a smaller tank": lambda file: file["trip"].update(usable_gallons=80),
     "a fuller tank at the start": lambda file: file["trip"].update(start_gallons=190),
+    "a detour that is not told": lambda file: file["candidates"][0].__setitem__(3, None),
+    "one leg to nowhere": lambda file: file["trip"].update(distance_miles=0, mpg=None, burned=[[0, 0]]),
+    "legs that are no list": lambda file: file["trip"].update(burned=0),
     "another version": lambda file: file.update(format="fuelroute-certificate-2"),
     "a field too many": lambda file: file["trip"].update(discount=1),
     "a list for an object": lambda file: file.update(trip=[]),
@@ -192,12 +196,22 @@ def test_hostile_files_are_refused(what: str) -> None:
         check_certificate(HOSTILE[what])
 
 
-def places_of_numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The places of all numbers in a document."""
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all values in a document."""
+    yield path
     if isinstance(value, dict | list):
-        inner = value.items() if isinstance(value, dict) else enumerate(value)
-        return [place for name, one in inner for place in places_of_numbers(one, (*path, name))]
-    return [path] if isinstance(value, int | float) and not isinstance(value, bool) else []
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(one, (*path, name))
+
+
+def at(document: Any, path: Sequence[Any]) -> Any:
+    for name in path:
+        document = document[name]
+    return document
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def holds(document: dict[str, Any]) -> bool:
@@ -225,13 +239,12 @@ def test_whatever_number_is_changed_the_checker_accepts_nothing_that_is_wrong(se
     rng, refused = random.Random(f"tampered {seed}"), 0
     variant = rng.choice(["legs and floors", "positive prices", "three stops", "free stops", "no smallest purchase"])
     certificate = certified(VARIANTS[variant](random_trip(3000 + seed)))
-    places = places_of_numbers(json.loads(certificate))
+    whole = json.loads(certificate)
+    numbers = [path for path in places(whole) if is_number(at(whole, path))]
     for _ in range(60):
         document = json.loads(certificate)
-        *path, last = rng.choice(places)
-        parent: Any = document
-        for name in path:
-            parent = parent[name]
+        *path, last = rng.choice(numbers)
+        parent = at(document, path)
         add(parent, last, rng.choice([0.01, -0.01, 1.0, -1.0, rng.uniform(-50, 50), -2 * parent[last]]))
         try:
             check_certificate(written(document))
@@ -240,6 +253,19 @@ def test_whatever_number_is_changed_the_checker_accepts_nothing_that_is_wrong(se
         else:
             assert holds(document), (path, last, parent[last])
     assert refused > 5
+
+
+def test_whatever_stands_in_the_place_of_a_value_the_checker_only_refuses() -> None:
+    rng, certificate, accepted = random.Random("junk"), of_road(), 0
+    junk: list[Any] = [None, True, False, "", "a", [], {}, [[]], [1, 2], {"a": 1}, -1, 0, 999_999_999, "190"]
+    inner = [path for path in places(json.loads(certificate)) if path and path[0] != "about"]
+    for path in rng.choices(inner, k=300):
+        document = json.loads(certificate)
+        at(document, path[:-1])[path[-1]] = rng.choice(junk)
+        with suppress(Refused):
+            check_certificate(written(document))
+            accepted += 1
+    assert accepted < 60
 
 
 def test_the_checker_is_short_and_stands_alone() -> None:

@@ -74,24 +74,24 @@ def between(function: Any, low: Any, high: Any) -> Any:
 
 
 class Certificate:
-    """The limits and the candidates, as levels. Plans may break each limit by `room`, or have to keep that negative."""
+    """Limits and candidates, as levels. Other plans may break each limit by `room`, or leave that if it is negative."""
 
     def __init__(self, trip: Any, candidates: Any) -> None:
         distance, mpg, legs, *limits, margin, most_stops = fields(trip, TRIP)
         start, usable, reserve, end, least, self.stop_cost, self.worth, spare = map(number, limits)
-        must(spare <= CENT and (mpg is None) == bool(legs), "the limits are wrong")
+        must(spare <= CENT and type(legs) is list and (mpg is None) == bool(legs), "the limits are wrong")
         self.most_stops, self.room = inf if most_stops is None else number(most_stops) // ONE, TINY - spare
-        legs = legs or [[0, 0], [number(mpg) * ONE, ONE * ONE]]
-        self.legs = [(number(mile), number(gallons)) for mile, gallons in legs]
+        self.legs = [tuple(map(number, leg)) for leg in legs or ([0, 0], [number(mpg) * ONE, ONE * ONE])]
         rise = all(a < c and b <= d for (a, b), (c, d) in pairwise(self.legs))
         must(rise and self.legs[0] == (0, 0) and self.legs[-1][0] >= number(distance), "the legs are wrong")
-        first, burned, mile_before = reserve + number(margin, -inf), self.burn(distance), 0
+        first, burned = reserve + number(margin, -inf), self.burn(distance)
         self.start, self.end, self.full = min(start, usable), end + burned, usable + burned + self.room
         self.lowest, self.lowest_unstopped = (max(fuel, end) + burned - self.room for fuel in (reserve, first))
-        self.candidates = []
+        self.candidates, mile_before = list[Any](), 0
         for name, mile, into, out, pump_price, price, floor in candidates:
             must(isinstance(name, str) and mile_before <= number(mile) <= distance, "the candidates are out of order")
-            burned, into, out, mile_before = *(self.burn(mile, detour) for detour in (None, into, out)), mile
+            burned, mile_before = self.burn(mile), mile
+            into, out = (self.burn(mile, number(miles)) for miles in (into, out))
             self.candidates.append(one := SimpleNamespace(price=number(price, -inf), pump_price=number(pump_price)))
             one.lowest, one.passing = max(reserve, number(floor)) + burned + into, reserve + burned
             one.first = (first if first < reserve else max(first, floor)) + burned + into
@@ -101,7 +101,7 @@ class Certificate:
     def burn(self, mile: int, detour: int | None = None) -> int:
         """Gallons of the road up to a mile, or of a detour there."""
         (a, b), (c, d) = next(leg for leg in pairwise(self.legs) if mile <= leg[1][0])
-        return b + (d - b) * (mile - a) // (c - a) if detour is None else (d - b) * number(detour) // (c - a)
+        return b + (d - b) * (mile - a) // (c - a) if detour is None else (d - b) * detour // (c - a)
 
     def drive(self, stops: Any, dollars: Any, cost: Any) -> int:
         """The cost of the plan by its objective, after driving it."""
@@ -189,7 +189,7 @@ def check_certificate(text: bytes) -> str:
         must(chosen is True or above <= ROUNDING, "it does not say that the plan is the cheapest")
         told = f"costs ${cost / ONE**2:.4f}{why}, at most ${above / ONE:.4f} more than the cheapest"
         return f"The plan {told}: {others} costs less than ${least / ONE**2:.4f}."
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, StopIteration, RuntimeError) as error:
         raise Refused(f"it is no certificate: {type(error).__name__}") from error
 
 
