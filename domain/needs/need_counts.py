@@ -7,7 +7,8 @@ from psycopg.errors import QueryCanceled
 
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar, Statement
-from domain.needs.company_needs import COMPANY_NEEDS, asked_of
+from domain.needs.company_needs import COMPANY_NEEDS
+from domain.needs.route_needs import asked_of
 
 MOST_CASES = 100
 """The highest number that is counted; people read `99+`."""

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from domain.needs.company_needs import MOST_OF_A_NEED, RoutesInNeed
 from domain.needs.need import Need, Summary
+from domain.needs.route_needs import MOST_OF_A_NEED, RoutesInNeed
 from domain.savings.statement_figures import SavingsStatement
 from domain.savings.statement_pdf import dollars_in_words, month_in_words
 from domain.text import printable

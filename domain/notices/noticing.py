@@ -16,8 +16,9 @@ from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.needs.company_needs import RoutesInNeed, find_needs
+from domain.needs.company_needs import find_needs
 from domain.needs.need import Need, Summary
+from domain.needs.route_needs import RoutesInNeed
 from domain.notices.notice_text import beginning_text, end_text
 from domain.notices.subscriptions import OPERATORS, Subscription, lock_subscriptions, needs_of
 

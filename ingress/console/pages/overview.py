@@ -19,7 +19,7 @@ from domain.accounts.users import (
 from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.lifecycle import Environment, Role, RouteStatus
-from domain.needs.company_needs import MOST_OF_A_NEED, find_routes_in_need
+from domain.needs.route_needs import MOST_OF_A_NEED, find_routes_in_need
 from domain.routes.reading.overview import SetUp, read_set_up, routes_by_status
 from domain.sandbox.demo_fleet import FLEET_SPEEDS, USUAL_SPEED, read_demo_fleet, set_fleet_speed
 from domain.savings.report import savings_by_week, total_of

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from domain.database.connections import Connection
-from domain.needs.company_needs import MOST_NAMED, ROUTE_NEEDS, find_routes_in_need
 from domain.needs.need_counts import count_needs
+from domain.needs.route_needs import MOST_NAMED, ROUTE_NEEDS, find_routes_in_need
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 

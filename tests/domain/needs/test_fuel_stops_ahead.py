@@ -13,7 +13,7 @@ from domain.database.connections import Connection, as_json
 from domain.database.statements import Scalar
 from domain.lifecycle import AnswerKind, RefusalReason
 from domain.messages.driver_links import issue_driver_link
-from domain.needs.company_needs import find_routes_in_need
+from domain.needs.route_needs import find_routes_in_need
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
 from domain.routes.reading.on_their_way import WITH_NEXT_FUEL_STOP, road_miles_around

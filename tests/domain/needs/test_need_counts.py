@@ -5,8 +5,9 @@ from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
 from domain.lifecycle import Environment
-from domain.needs.company_needs import COMPANY_NEEDS, RoutesInNeed, find_needs
+from domain.needs.company_needs import COMPANY_NEEDS, find_needs
 from domain.needs.need_counts import MOST_CASES, count_needs
+from domain.needs.route_needs import RoutesInNeed
 from tests.domain.helpers import imported
 from tests.domain.planted import Planted
 from tests.factories import make_fleet

@@ -14,7 +14,7 @@ from psycopg import Rollback
 from domain.accounts.contacts import IN_CLEAR
 from domain.database.connections import Connection, Database
 from domain.messages.gateways import Fault
-from domain.needs.company_needs import MOST_OF_A_NEED
+from domain.needs.route_needs import MOST_OF_A_NEED
 from domain.notices import notice_life
 from domain.notices.notice_life import NoticeClaim
 from domain.notices.noticing import DOUBT, OVER, UNWANTED, companies_to_tell

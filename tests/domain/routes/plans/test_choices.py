@@ -13,7 +13,8 @@ from domain.database.connections import Connection
 from domain.documents import PlanCause
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import ChoiceKind
-from domain.needs.company_needs import RoutesInNeed, find_needs
+from domain.needs.company_needs import find_needs
+from domain.needs.route_needs import RoutesInNeed
 from domain.planning.stored_plans import await_menu
 from domain.routes.events import ImpossibleStep, events_of
 from domain.routes.plans import choices, menus

@@ -16,7 +16,8 @@ from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.documents import PlanCause
 from domain.lifecycle import Environment
-from domain.needs.company_needs import NamedRoute, RoutesInNeed, find_needs
+from domain.needs.company_needs import find_needs
+from domain.needs.route_needs import NamedRoute, RoutesInNeed
 from domain.planning.explanation import unpack_explanation
 from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.replans import ask_for_replan

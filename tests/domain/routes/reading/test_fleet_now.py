@@ -9,7 +9,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.database.visibility import of_companies
 from domain.ids import new_id
-from domain.needs.company_needs import find_routes_in_need
+from domain.needs.route_needs import find_routes_in_need
 from domain.routes.reading.fleet_now import TruckNow, read_fleet, read_truck
 from domain.routes.reading.on_their_way import OFF_ROAD_SHOWN_FOR
 from domain.telematics.readings import LastFixes, read_last_fixes
