@@ -250,15 +250,16 @@ def _quick_passwords() -> Iterator[None]:
 def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The whole service, shared by all tests of this parallel worker: each takes a company of its own.
 
-    A push waits long for its import, so that a busy machine changes no answer.
+    A push waits long for its import, so that a busy machine changes no answer. The passes run often enough for tests
+    that wait for them; each second they were a quarter of what an idle service takes.
     """
     logs = tmp_path_factory.mktemp("logs")
     own = settings.model_copy(update={"redis_url": redis_database(worker_id, "service")})
     with running_service(
         own,
         logs,
-        IMPORT_PASS_SECONDS="2",
-        SWEEP_SECONDS="1",
+        IMPORT_PASS_SECONDS="4",
+        SWEEP_SECONDS="2",
         IMPORT_WAIT_SECONDS="10",
         WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
     ) as running_one:
