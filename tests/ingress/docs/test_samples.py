@@ -35,12 +35,18 @@ def program_of(guide: str, language: str) -> str:
 PROGRAMS = [(guide, language) for guide in GUIDES for language in LANGUAGES if program_of(guide, language)]
 
 
-@pytest.fixture
-def newcomer(service: Service) -> Iterator[Client]:
-    """The client of a company with the demo's fleet and prices, and a route that waits for its truck."""
+@pytest.fixture(scope="module")
+def priced(service: Service) -> Service:
+    """The running service with the demo's prices, which no sample changes."""
     store_prices(service)
-    with service.new_tenant(Environment.SANDBOX) as client:
-        with service.database.transaction() as connection:
+    return service
+
+
+@pytest.fixture
+def newcomer(priced: Service) -> Iterator[Client]:
+    """The client of a company with the demo's fleet and prices, and a route that waits for its truck."""
+    with priced.new_tenant(Environment.SANDBOX) as client:
+        with priced.database.transaction() as connection:
             import_vehicles(connection, client.fleet.company_id, DEMO / "vehicles.csv")
             import_drivers(connection, client.fleet.company_id, DEMO / "drivers.csv")
         assert client.push(route_body(datetime.now(UTC))).status_code == 201
