@@ -12,7 +12,6 @@ from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 from domain.lifecycle import Role
 from ingress.console.profile import PLOT
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import wait_for_maps
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body, signed_in
@@ -85,6 +84,8 @@ def hover(page: Page, color: Color) -> None:
 def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
     open_route: Callable[[BrowserContext], Page], people: People
 ) -> None:
+    """A station says why it was chosen or not, to a pointer and to the keyboard: on one map, since drawing one takes
+    seconds."""
     context = people.browser()
     asked: list[str] = []
     context.on("request", lambda request: asked.append(request.url))
@@ -96,7 +97,30 @@ def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
         eventually(partial(pixels_of, page, color), bool, wanted=f"the color {color}")
     expect(page.get_by_role("region", name="Map of the route")).to_be_visible()
     assert any("/static/base-map/" in url for url in asked)
+    assert_stations_say_why(page)
     assert [url for url in asked if not url.startswith((people.world.url, "data:"))] == []
+
+
+def assert_stations_say_why(page: Page) -> None:
+    popup = page.locator(".maplibregl-popup")
+
+    hover(page, FUEL_HERE)
+    expect(popup).to_contain_text("fuel here: ")
+    hover(page, STOP_REACHED)
+    expect(popup).to_contain_text(MARKUP)
+    assert page.title() != "broken"
+
+    stations = page.get_by_label("Station along the road")
+    stations.focus()
+    page.keyboard.press("ArrowDown")
+    said = page.locator(".station-list output")
+    expect(said).to_contain_text(":")
+    first = said.text_content()
+    assert first is not None
+    expect(popup).to_contain_text(first)
+    rejected = stations.locator("option:not(:has-text('fuel here'))").nth(1).get_attribute("value")
+    stations.select_option(rejected)
+    expect(said).to_contain_text("not chosen, ")
 
 
 def test_the_profile_has_each_refill_of_the_plan_at_its_mile(
@@ -124,31 +148,6 @@ def test_the_profile_has_each_refill_of_the_plan_at_its_mile(
     for mile, gallons, _ in planned:
         row = page.get_by_role("row").filter(has=page.get_by_role("cell", name=f"{mile:,.1f}", exact=True))
         expect(row.get_by_role("cell").filter(has_text=f"({gallons:,.1f} gal)").first).to_be_visible()
-
-
-def test_a_station_says_why_it_was_chosen_or_not_to_a_pointer_and_to_the_keyboard(
-    open_route: Callable[[BrowserContext], Page], people: People
-) -> None:
-    page = open_route(people.browser())
-    popup = page.locator(".maplibregl-popup")
-
-    hover(page, FUEL_HERE)
-    expect(popup).to_contain_text("fuel here: ")
-    hover(page, STOP_REACHED)
-    expect(popup).to_contain_text(MARKUP)
-    assert page.title() != "broken"
-
-    stations = page.get_by_label("Station along the road")
-    stations.focus()
-    page.keyboard.press("ArrowDown")
-    said = page.locator(".station-list output")
-    expect(said).to_contain_text(":")
-    first = said.text_content()
-    assert first is not None
-    expect(popup).to_contain_text(first)
-    rejected = stations.locator("option:not(:has-text('fuel here'))").nth(1).get_attribute("value")
-    stations.select_option(rejected)
-    expect(said).to_contain_text("not chosen, ")
 
 
 def test_the_map_stays_while_the_page_refreshes_and_follows_the_truck(
@@ -203,7 +202,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def test_on_a_phone_the_parts_of_a_route_are_tabs(open_route: Callable[[BrowserContext], Page], people: People) -> None:
-    page = open_route(people.browser(viewport=PHONE))
+    page = open_route(people.browser(webgl=False, viewport=PHONE))
     tabs = page.get_by_role("tab")
     assert tabs.all_text_contents() == ["Map and timeline", "Stops", "Fuel plan", "Messages", "API"]
     expect(page.get_by_role("tabpanel", name="Map and timeline")).to_be_visible()
@@ -227,7 +226,6 @@ def test_on_a_phone_the_parts_of_a_route_are_tabs(open_route: Callable[[BrowserC
     for name in ("Timeline", "Fuel plan", "API response"):
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
 
-    page.add_init_script(NO_WEBGL)  # the map is judged with the other pages
     page.set_viewport_size(PHONE)
     page.reload()
     tabs.nth(2).click()
