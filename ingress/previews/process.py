@@ -34,7 +34,7 @@ from ingress.previews.messages import Ask, Failed, NoRoute, Previewed, Refused, 
 
 log = get_logger(__name__)
 
-_NICENESS = 5
+_NICENESS = 10
 
 
 class Previews:

@@ -57,7 +57,14 @@ class PreviewProcesses:
         await asyncio.gather(*(one.end() for one in free))
 
     async def _ask(self, message: bytes) -> Reply:
-        previewer = self._taken() or await _Previewer.start(self._settings)
+        """The reply of a free process. One that died meanwhile is replaced by a new one: nothing was stored."""
+        previewer = self._taken()
+        if previewer is not None:
+            with suppress(EOFError, OSError):
+                return await self._ask_one(previewer, message)
+        return await self._ask_one(await _Previewer.start(self._settings), message)
+
+    async def _ask_one(self, previewer: "_Previewer", message: bytes) -> Reply:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 reply = await previewer.ask(message)
@@ -65,7 +72,7 @@ class PreviewProcesses:
             log.warning("preview.took_too_long", seconds=ANSWER_SECONDS)
             await previewer.kill()
             raise PreviewBusy from None
-        except BaseException:
+        except BaseException:  # such as EOFError: it has died
             await previewer.kill()
             raise
         self._give_back(previewer)

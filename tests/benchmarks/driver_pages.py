@@ -1,14 +1,10 @@
 """Pages of drivers beside pushes: 200 a second, of four companies whose trucks are on their way.
 
-The figures compare rounds with those pages and rounds without. Pushes come one after the other, at a steady rate, and
-as fast as they are answered."""
+The figures compare rounds with those pages and rounds without."""
 
-import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -18,16 +14,12 @@ from domain.encoding import write
 from domain.messages.driver_links import issue_driver_link
 from domain.planning.coarse_ways import pack_way
 from domain.roads import Road
-from tests.benchmarks.harness import Bench, Figure, Run, Stack, exact_cpu_seconds, ratios
-from tests.benchmarks.load import CONNECTIONS, Address, Load, send
+from tests.benchmarks.beside import others_alone, pushes_beside
+from tests.benchmarks.harness import Bench, Figure, Run, Stack, exact_cpu_seconds
 from tests.benchmarks.map_fleet import load_map_fleet
-from tests.benchmarks.push import pushes
 
 PAGES_PER_SECOND = 200.0
 COMPANIES, TRUCKS = 4, 250
-STEADY_PUSHES = 200.0
-"""Pushes a second that leave the machine some room."""
-_PAGE_CONNECTIONS = 32
 _URL = "https://drive.example.com"
 
 _LINE = np.array([[41.46, -88.12], [41.5, -86.0], [41.5, -82.0], [41.0, -78.0], [40.7, -74.15]])
@@ -72,44 +64,20 @@ def run(bench: Bench) -> list[Figure]:
     with bench.stack("pages") as stack:
         with bench.task(f"pages: loads {COMPANIES * TRUCKS:,} trucks"):
             tokens = [token for _ in range(COMPANIES) for token in _load(stack)]
-        requests, pages = pushes(stack), itertools.cycle([_get(token) for token in tokens])
+        pages = itertools.cycle([_get(token) for token in tokens])
         ingress = stack.start_ingress(DRIVER_PAGE_URL=_URL)
         stack.start("workers", "--queues", "imports")
         stack.start("scheduler")
-        kinds: dict[str, tuple[int, float | None]] = {
-            "one connection": (1, None),
-            f"{STEADY_PUSHES:.0f} a second": (CONNECTIONS, STEADY_PUSHES),
-            f"{CONNECTIONS} connections": (CONNECTIONS, None),
-        }
-
-        def measure(connections: int, rate: float | None, per_second: float) -> Run:
-            load = partial(
-                send,
-                [ingress],
-                requests,
-                expect=201,
-                seconds=bench.seconds,
-                connections=connections,
-                per_second=rate,
-            )
-            return stack.measure(_beside(load, ingress, pages, per_second, bench.seconds))
 
         def alone() -> tuple[float, Run]:
             pids = stack.pids_of("ingress")
             before = sum(map(exact_cpu_seconds, pids))
-            run = stack.measure(_pages(ingress, pages, PAGES_PER_SECOND, bench.seconds))
+            run = stack.measure(others_alone(ingress, pages, PAGES_PER_SECOND, bench.seconds))
             spent = sum(map(exact_cpu_seconds, pids)) - before
             return 1000 * spent / sum(run.load.answers.values()), run
 
         cost = bench.alternate("pages", {"alone": alone})["alone"]
-        rounds = bench.alternate(
-            "pages",
-            {
-                f"{kind}, {per_second:.0f} pages": partial(measure, *options, per_second)
-                for kind, options in kinds.items()
-                for per_second in (0.0, PAGES_PER_SECOND)
-            },
-        )
+        beside = pushes_beside(bench, stack, ingress, "pages", pages, PAGES_PER_SECOND)
     return [
         Figure(
             f"pages: {PAGES_PER_SECOND:.0f} a second, processor time of the ingress a page",
@@ -119,39 +87,8 @@ def run(bench: Bench) -> list[Figure]:
         ),
         Figure("pages: p50", "ms", [run.load.percentile(50) for _, run in cost]),
         Figure("pages: p99", "ms", [run.load.percentile(99) for _, run in cost]),
-        *(figure for kind in kinds for figure in _figures(kind, rounds)),
+        *beside,
     ]
-
-
-def _figures(kind: str, rounds: dict[str, list[Run]]) -> Iterator[Figure]:
-    alone, beside = (
-        [run.load.percentile(50) for run in rounds[f"{kind}, {pages:.0f} pages"]] for pages in (0.0, PAGES_PER_SECOND)
-    )
-    noted = rounds[f"{kind}, {PAGES_PER_SECOND:.0f} pages"][-1].note
-    yield Figure(f"pages: pushes, {kind}, p50 without pages", "ms", alone)
-    yield Figure(f"pages: pushes, {kind}, p50 beside {PAGES_PER_SECOND:.0f} pages a second", "ms", beside, note=noted)
-    spread = max(alone) / min(alone)
-    yield Figure(f"pages: pushes, {kind}, by that without pages", "x", ratios(beside, alone), at_most=spread)
-
-
-async def _beside(
-    load: Callable[[], Coroutine[Any, Any, Load]],
-    ingress: Address,
-    pages: Iterator[bytes],
-    per_second: float,
-    seconds: float,
-) -> Load:
-    """Pushes, while drivers read their pages."""
-    if not per_second:
-        return await load()
-    pushed, _ = await asyncio.gather(load(), _pages(ingress, pages, per_second, seconds))
-    return pushed
-
-
-async def _pages(ingress: Address, pages: Iterator[bytes], per_second: float, seconds: float) -> Load:
-    return await send(
-        [ingress], pages, expect=200, seconds=seconds, connections=_PAGE_CONNECTIONS, per_second=per_second
-    )
 
 
 def _load(stack: Stack) -> list[str]:

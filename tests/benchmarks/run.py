@@ -45,6 +45,7 @@ LONG_WORKS = {
     "memory": "memory",
     "pages": "driver_pages",
     "instances": "instances.solving",
+    "preview": "previews",
 }
 """Not part of `all`."""
 

@@ -1,0 +1,80 @@
+"""Preview processes: one that died is replaced, one that hangs is killed, and who waits too long is told."""
+
+import asyncio
+import os
+import signal
+
+import msgspec
+import pytest
+
+from domain.database.connections import Database, Tenant
+from domain.encoding import write
+from domain.lifecycle import Environment
+from domain.settings import Settings
+from ingress.previews import processes
+from ingress.previews.messages import NoRoute, Previewed, Refused, Reply
+from ingress.previews.processes import PreviewBusy, PreviewProcesses
+from tests.domain.previews.loads import load
+from tests.factories import make_fleet
+
+LOAD = write(load())
+
+
+@pytest.fixture
+def tenant(database: Database) -> Tenant:
+    with database.transaction() as connection:
+        return make_fleet(connection).live
+
+
+def pids(previews: PreviewProcesses) -> list[int]:
+    return [one._process.pid for one in previews._free]
+
+
+def test_a_process_is_started_replaced_and_killed(
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def walk() -> None:
+        previews = PreviewProcesses(settings)
+        assert pids(previews) == []
+
+        assert is_answer_for(await previews.preview(tenant, LOAD), tenant)
+        assert await previews.preview(tenant, write({"routeId": "rte_none"})) == NoRoute()
+        assert isinstance(await previews.preview(tenant, write(load(vehicle={"unitNumber": "none"}))), Refused)
+        (first,) = pids(previews)
+
+        os.kill(first, signal.SIGKILL)
+        explained = await previews.preview(tenant, LOAD, explained=True)
+        assert isinstance(explained, Previewed)
+        assert msgspec.json.decode(explained.explanation)["line"]
+        (second,) = pids(previews)
+        assert second != first
+
+        os.kill(second, signal.SIGSTOP)
+        with monkeypatch.context() as patched:
+            patched.setattr(processes, "ANSWER_SECONDS", 0.1)
+            with pytest.raises(PreviewBusy):
+                await previews.preview(tenant, LOAD)
+        assert pids(previews) == []
+        with pytest.raises(ProcessLookupError):
+            os.kill(second, 0)
+
+    asyncio.run(walk())
+
+
+def test_who_finds_no_free_process_in_time_is_told(
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def walk() -> None:
+        previews = PreviewProcesses(settings)
+        monkeypatch.setattr(processes, "PATIENCE_SECONDS", 0.01)
+        async with previews._turns.permit("another company"):
+            with pytest.raises(PreviewBusy):
+                await previews.preview(tenant, LOAD)
+
+    asyncio.run(walk())
+
+
+def is_answer_for(reply: Reply, tenant: Tenant) -> bool:
+    return isinstance(reply, Previewed) and msgspec.json.decode(reply.answer)["environment"] == Environment(
+        tenant.environment
+    )
