@@ -15,14 +15,13 @@ log = get_logger(__name__)
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="replays.run", queue_name="replays")
-    def run(replay_id: str, chain: int) -> None:
-        run_replay(context, UUID(replay_id), chain)
+    def run(replay_id: str, chain: int, company_id: str) -> None:
+        run_replay(context, UUID(replay_id), chain, UUID(company_id))
 
 
-def run_replay(context: Context, replay_id: UUID, chain: int) -> None:
+def run_replay(context: Context, replay_id: UUID, chain: int, company_id: UUID) -> None:
     """Solves one portion and asks for the next; without one left, finishes the replay. Portions of several companies
     take turns, since each asks for one job at a time."""
-    (company_id,) = context.companies.ids
     trips = solve_next_portion(context.database.transaction, replay_id, now=clock.now())
     if trips is not None:
         context.jobs.put(run_replay_job(replay_id, chain, company_id))

@@ -144,7 +144,7 @@ def deliver_webhooks_job(endpoint_id: UUID, company_id: UUID) -> Job:
 
 def run_replay_job(replay_id: UUID, chain: int, company_id: UUID) -> Job:
     """Solve the next portion of a replay. Each chain of jobs goes on until none is left."""
-    payload = {"replay_id": replay_id, "chain": chain}
+    payload = {"replay_id": replay_id, "chain": chain, "company_id": company_id}
     return Job("replays.run", "replays", payload, f"replays.run {replay_id} {chain}", company_id)
 
 
