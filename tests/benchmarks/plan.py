@@ -200,12 +200,12 @@ def stations(count: int) -> list[Station]:
 
 
 @cache
-def roads() -> list[Road]:
+def roads(count: int = TRIPS) -> list[Road]:
     """Roads of about the wanted miles between random interchanges."""
     rng = random.Random("roads")
     embedded = HighwayRoads()
     found: list[Road] = []
-    while len(found) < TRIPS:
+    while len(found) < count:
         road = embedded.through([rng.choice(interchanges()) for _ in range(2)])
         if 0.95 * MILES < road.distance_miles < 1.05 * MILES:
             found.append(road)

@@ -44,6 +44,7 @@ LONG_WORKS = {
     "restore": "restore",
     "memory": "memory",
     "pages": "driver_pages",
+    "replay": "replay",
     "instances": "instances.solving",
     "preview": "previews",
 }
