@@ -167,10 +167,9 @@ class StationFinder:
 
     def _plainly_known(self, wanted: "_Wanted", keys: Sequence[tuple[str, str]]) -> CodeMatch | None:
         """The station that all codes of the row are known for, as nearly all rows of a file that comes each day."""
-        station_id = self._codes.get(keys[0]) if keys else None
-        if station_id is None or any(self._codes.get(key) != station_id for key in keys[1:]):
-            return None
-        station = self.stations.get(station_id)
+        station_ids = set(map(self._codes.get, keys))
+        station_id = station_ids.pop() if len(station_ids) == 1 else None
+        station = self.stations.get(station_id) if station_id is not None else None
         if station is None:
             return None
         if self._decided and not self._decided.isdisjoint(keys):
