@@ -19,7 +19,7 @@ _CHECK = (
     " SHA-256 fingerprint {fingerprint}. Compare it with the fingerprint that the carrier gives you by another way."
 )
 _LINE = 6.0
-_LABEL_WIDTH = 62.0
+_LABEL_WIDTH, _LABEL_GAP = 62.0, 4.0
 
 Facts = Sequence[tuple[str, str]]
 """Labels and values."""
@@ -58,8 +58,7 @@ def _pages(document: PdfDocument, mark: str) -> bytes:
     pdf.set_auto_page_break(auto=True, margin=18)
     pdf.add_page()
     _heading(pdf, document.title, 16)
-    for label, value in document.facts:
-        _fact(pdf, label, value)
+    _facts(pdf, document.facts)
     for table in document.tables:
         _table(pdf, table)
     pdf.ln(3)
@@ -75,11 +74,14 @@ def _heading(pdf: "FPDF", text: str, size: int) -> None:
     pdf.cell(0, 10, _latin(text), new_x="LMARGIN", new_y="NEXT")
 
 
-def _fact(pdf: "FPDF", label: str, value: str) -> None:
+def _facts(pdf: "FPDF", facts: Facts) -> None:
     pdf.set_font("Helvetica", style="B", size=10)
-    pdf.cell(_LABEL_WIDTH, _LINE, label)
-    pdf.set_font("Helvetica", size=10)
-    pdf.multi_cell(0, _LINE, _latin(value), align="L", new_x="LMARGIN", new_y="NEXT")
+    width = max(_LABEL_WIDTH, *(pdf.get_string_width(label) + _LABEL_GAP for label, _ in facts))
+    for label, value in facts:
+        pdf.set_font("Helvetica", style="B", size=10)
+        pdf.cell(width, _LINE, label)
+        pdf.set_font("Helvetica", size=10)
+        pdf.multi_cell(0, _LINE, _latin(value), align="L", new_x="LMARGIN", new_y="NEXT")
 
 
 def _table(pdf: "FPDF", table: PdfTable) -> None:
