@@ -12,9 +12,8 @@ from domain.previews.load_preview import Previewed, preview_load
 from domain.previews.shapes import MOST_PASSES, PreviewInput
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces
-from domain.stations.stations import store_station_rows
 from tests.domain.routes.trip import ROADS
-from tests.factories import JOLIET, NEWARK, STATIONS
+from tests.factories import JOLIET, NEWARK, put_demo_stations
 
 
 def load(**changes: Any) -> dict[str, Any]:
@@ -31,8 +30,7 @@ class Previews:
 
     def __init__(self, connection: Connection, settings: Settings, tenant: Tenant, now: datetime) -> None:
         self.connection, self.settings, self.tenant, self.now = connection, settings, tenant, now
-        connection.execute("DELETE FROM stations")
-        store_station_rows(connection, STATIONS, now=now)
+        put_demo_stations(connection, now=now)
 
     def of(self, *, now: datetime | None = None, tenant: Tenant | None = None, **body: Any) -> Previewed:
         planner = Planner(self.settings, lambda: nullcontext(self.connection), ROADS, StationPlaces(), MOST_PASSES)

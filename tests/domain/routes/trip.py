@@ -18,7 +18,7 @@ from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.stations import store_station_rows
 from tests.domain.helpers import deliver, imported, positions_at, post
-from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
+from tests.factories import JOLIET, NEWARK, STATIONS, Fleet, put_demo_stations
 from tests.jobs import jobs_after
 from tests.rows import named
 
@@ -42,8 +42,7 @@ class Trip:
     ) -> None:
         self.connection, self.fleet, self.settings, self.tenant = connection, fleet, settings, tenant
         self.now = now
-        connection.execute("DELETE FROM stations")
-        store_station_rows(connection, STATIONS, now=now)
+        put_demo_stations(connection, now=now)
         self.route_id = imported(connection, tenant, now=now, stops=[JOLIET, NEWARK])
         self.report(JOLIET, 40, 40, 40)
         if planned:

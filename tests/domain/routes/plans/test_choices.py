@@ -26,9 +26,8 @@ from domain.routes.plans.withheld_messages import discard_withheld
 from domain.routes.reading.explanations import read_route_explanation
 from domain.savings.recording import record_savings
 from domain.settings import Settings
-from domain.stations.stations import store_station_rows
 from tests.domain.routes.journey import Journey, Leg
-from tests.factories import DOT, STATIONS, Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet, put_demo_stations
 from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -36,8 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
 
 @pytest.fixture
 def journey(request: Any, connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Journey:
-    connection.execute("DELETE FROM stations")
-    store_station_rows(connection, STATIONS, now=now)
+    put_demo_stations(connection, now=now)
     return Journey(connection, fleet, settings, now, live=getattr(request, "param", "live") == "live", menus=True)
 
 

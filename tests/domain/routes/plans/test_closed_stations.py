@@ -14,11 +14,11 @@ from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.closures import ImpossibleClosure, closures_in_force
 from domain.stations.places import UnknownStation
-from domain.stations.stations import set_stations_retired, store_station_rows
+from domain.stations.stations import set_stations_retired
 from tests.domain.helpers import go_behind_the_wall
 from tests.domain.routes.journey import Journey, Leg
 from tests.domain.routes.trip import Trip
-from tests.factories import DOT, STATIONS, Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet, put_demo_stations
 from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -28,8 +28,7 @@ WEEK = timedelta(days=7)
 
 @pytest.fixture
 def stations(connection: Connection, now: datetime) -> None:
-    connection.execute("DELETE FROM stations")
-    store_station_rows(connection, STATIONS, now=now)
+    put_demo_stations(connection, now=now)
 
 
 @pytest.fixture

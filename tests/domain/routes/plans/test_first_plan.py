@@ -26,10 +26,9 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
-from domain.stations.stations import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
-from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, put_demo_stations
 from tests.jobs import jobs_of
 from tests.rows import named
 
@@ -44,7 +43,7 @@ def _no_stations(connection: Connection) -> None:
 
 @pytest.fixture
 def prices(connection: Connection, _no_stations: None, now: datetime) -> None:
-    store_station_rows(connection, STATIONS, now=now)
+    put_demo_stations(connection, now=now)
 
 
 def arrived(

@@ -22,10 +22,9 @@ from domain.planning.explanation import unpack_explanation
 from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
-from domain.stations.stations import store_station_rows
 from tests.domain.helpers import corrected_by_hand, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
-from tests.factories import DOT, STATIONS, Fleet
+from tests.factories import DOT, Fleet, put_demo_stations
 from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -33,8 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
 
 @pytest.fixture
 def stations(connection: Connection, now: datetime) -> None:
-    connection.execute("DELETE FROM stations")
-    store_station_rows(connection, STATIONS, now=now)
+    put_demo_stations(connection, now=now)
 
 
 @pytest.fixture(params=["live", "sandbox"])

@@ -24,10 +24,9 @@ from domain.routes.plans.deviating_trucks import followed_routes
 from domain.routes.plans.replans import Replan
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
-from domain.stations.stations import store_station_rows
 from tests.domain.helpers import corrected_by_hand, positions_at
 from tests.domain.routes.journey import Journey, Leg, at_mile
-from tests.factories import DOT, JOLIET, NEWARK, STATIONS, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, NEWARK, Fleet, make_fleet, put_demo_stations
 from tests.jobs import jobs_after, jobs_of
 from tests.repeatable import examples
 
@@ -36,8 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:Deprecati
 
 @pytest.fixture
 def stations(connection: Connection, now: datetime) -> None:
-    connection.execute("DELETE FROM stations")
-    store_station_rows(connection, STATIONS, now=now)
+    put_demo_stations(connection, now=now)
 
 
 @pytest.fixture
