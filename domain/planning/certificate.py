@@ -46,6 +46,9 @@ FORMAT = "fuelroute-certificate-1"
 ROOM_GALLONS = 1.01e-6
 """Limits are wider by this much, a little more than in the checker."""
 
+EXACT_LIMIT_GALLONS = 2e-6
+"""Plans that spare this much keep their limits exactly, in spite of `ROOM_GALLONS` and of rounding."""
+
 INPUT_DECIMALS = 12
 """Most decimals that the checker reads."""
 
@@ -298,16 +301,18 @@ def certificate_of_trip(
 
 
 def _bound(trip: Trip, purchases: Sequence[Purchase] | None, *, chosen: bool) -> LowerBound:
-    """The first bound that suffices. A plan that takes every last hundredth of a gallon may be dearer than the cheapest
-    that takes every last thousandth; then other plans have to leave as much room as a pump needs."""
+    """The first bound that suffices. Where another plan would be much cheaper if it broke a limit by a millionth of a
+    gallon, other plans have to keep limits exactly. Where the cheapest one takes every last thousandth of a gallon,
+    they have to leave as much room as a pump needs."""
     cost = objective_of(trip, purchases) if purchases is not None else math.inf
-    is_limited = trip.max_stops is not None
+    counted = (False,) if trip.max_stops is None else (False, True)
     if chosen:
-        return find_bound(trip, counts_stops=is_limited)
+        return find_bound(trip, counts_stops=counted[-1])
     # Counted stops multiply the work, so the first attempt does not count them.
-    for spare_gallons, counts_stops in product((0.0, SPARE_GALLONS), (False, True) if is_limited else (False,)):
+    for spare_gallons, counts_stops in product((0.0, EXACT_LIMIT_GALLONS, SPARE_GALLONS), counted):
         bound = find_bound(trip, counts_stops=counts_stops, spare_gallons=spare_gallons)
-        if bound.least_cost >= cost - MAX_ROUNDING_LOSS_DOLLARS:
+        is_possible = bound.least_cost < math.inf
+        if is_possible is (purchases is not None) and bound.least_cost >= cost - MAX_ROUNDING_LOSS_DOLLARS:
             return bound
     raise NotProven
 

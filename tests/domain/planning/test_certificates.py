@@ -102,6 +102,13 @@ def test_plans_with_everything_in_play_and_their_choices_have_certificates(seed:
             assert abs(float(above[1]) - told["extra_cost"]) < 0.6
 
 
+def test_a_plan_that_must_not_break_a_limit_by_a_millionth_is_compared_with_those_that_keep_it() -> None:
+    """Half a millionth of a gallon more in the tank would spare the dear station."""
+    tight = trip((100, 3.0), (500, 9.0), distance_miles=545.0, usable_gallons=98.9999995, stop_cost=5.0)
+    proven = check_certificate(certified(tight))
+    assert "with 0.000002 gallons of room" in proven
+
+
 def test_a_limit_of_stops_that_binds_is_part_of_the_proof() -> None:
     free = trip(*((mile, 3 + mile % 70 / 100) for mile in range(20, 480, 20)), stop_cost=0.01, distance_miles=900.0)
     most = len(solve(free).purchases) - 1  # type: ignore[union-attr]

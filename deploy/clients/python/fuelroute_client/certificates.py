@@ -178,7 +178,7 @@ def check_certificate(text: bytes) -> str:
         must(kind == "fuelroute-certificate-1", "it is no certificate of this version")
         certificate = Certificate(trip, candidates)
         least = certificate.least_cost(*fields(bound, "counts_stops functions"))
-        spare = f" with {(TINY - certificate.room) / ONE:g} gallons of room" if certificate.room < 0 else ""
+        spare = f" with {(TINY - certificate.room) / ONE:f} gallons of room" if certificate.room < 0 else ""
         others = f"no plan that passes these {len(candidates)} truck stops within these limits{spare}"
         if plan is None:
             must(least == inf, "the bound leaves a plan possible")
