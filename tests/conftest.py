@@ -35,7 +35,7 @@ from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
 from tests.plain_logs import log_plainly
 from tests.repeatable import USUAL, draw_the_same_examples
-from tests.servers import own_redis
+from tests.servers import CLUSTERS, CopiedPostgres, own_redis
 from tests.service import Client, Service, running_service
 from tests.webhook_receiver import Receiver, running_receiver
 
@@ -63,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _servers.callback(shutil.rmtree, folder, ignore_errors=True)
     # several whole services for each parallel worker keep their pools open
     server = EmbeddedPostgres(folder, durable=False, options={"max_connections": "1000"})
+    os.environ[CLUSTERS] = str(folder)
     os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(server))
     os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
     migrate(os.environ["TEST_DATABASE_URL"])
@@ -149,7 +150,16 @@ def _shuffle(items: list[pytest.Item], seed: str) -> None:
 
 
 def _starts_servers(module: ModuleType) -> bool:
-    starters = (EmbeddedPostgres, EmbeddedRedis, running, running_service, own_redis, own_database, make_database)
+    starters = (
+        EmbeddedPostgres,
+        CopiedPostgres,
+        EmbeddedRedis,
+        running,
+        running_service,
+        own_redis,
+        own_database,
+        make_database,
+    )
     return any(value in starters for value in vars(module).values() if callable(value))
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
 from domain.ids import new_id
@@ -39,6 +39,7 @@ from domain.stations.stations import store_station_rows
 from tests.cells.haproxy import PROGRAM, Proxy, running_haproxy
 from tests.factories import DOT, JOLIET, STATIONS, Fleet, make_fleet, route_body
 from tests.gateway import HOST, Gateway, running_gateway
+from tests.servers import CopiedPostgres
 from tests.service import ALL_PROCESSES, Service, eventually, running_service
 
 _KEYS = 4
@@ -86,7 +87,7 @@ def running_cell(number: int, folder: Path, *, durable: bool) -> Iterator[Cell]:
     folder.mkdir()
     logs = folder / "processes"
     logs.mkdir()
-    postgres = EmbeddedPostgres(folder / "data", durable=durable, options={"wal_level": "logical"})
+    postgres = CopiedPostgres(folder / "data", durable=durable, options={"wal_level": "logical"})
     with running(postgres) as url, running(EmbeddedRedis(folder / "data", durable=False)) as redis_url:
         migrate(url)
         settings = Settings(data=folder / "data", database_url=url, redis_url=redis_url)

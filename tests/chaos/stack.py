@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
+from deploy.embedded import EmbeddedRedis
 from deploy.processes import Child, Spec
 from deploy.stack import process_spec
 from domain.database.connections import Database
@@ -28,6 +28,7 @@ from domain.settings import Settings
 from domain.text import without_secrets
 from ingress.http.serving import free_port
 from tests.forking import forked_spec
+from tests.servers import CopiedPostgres
 
 HOST = "127.0.0.1"
 INGRESSES = ("ingress 1", "ingress 2")
@@ -64,7 +65,7 @@ class Stack:
 
     def __post_init__(self) -> None:
         (self.folder / "logs").mkdir(exist_ok=True)
-        self.postgres = EmbeddedPostgres(self.disk)
+        self.postgres = CopiedPostgres(self.disk)
         self.redis = EmbeddedRedis(self.folder)
         self.urls |= {name: f"http://{HOST}:{free_port(HOST, 0)}" for name in (*INGRESSES, "console")}
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from alembic.script import ScriptDirectory
 
-from deploy.embedded import EmbeddedPostgres, running
+from deploy.embedded import running
 from domain.migrations import alembic_config, engine, migrate
 from domain.operations.server_checks import DatabaseCheck, QueueCheck, known_revisions
 from domain.settings import Settings
@@ -25,7 +25,7 @@ from ingress.http.serving import free_port
 from scheduler.state import SchedulerState
 from tests.conftest import make_database
 from tests.deploy.test_metrics_ports import free_ports
-from tests.servers import OwnRedis, own_redis
+from tests.servers import CopiedPostgres, OwnRedis, own_redis
 from tests.service import Service, eventually, running_service
 from tests.silence import postmaster_of, stopped
 
@@ -67,7 +67,7 @@ def stack() -> Iterator[Stack]:
     """Processes over servers of their own, which the tests may stop."""
     with (
         tempfile.TemporaryDirectory(prefix="fuelroute-health-", ignore_cleanup_errors=True) as name,
-        running(EmbeddedPostgres(Path(name), durable=False)) as database_url,
+        running(CopiedPostgres(Path(name), durable=False)) as database_url,
         own_redis(Path(name)) as redis,
     ):
         folder = Path(name)

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from deploy.embedded import EmbeddedRedis, running
 from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.fuzz.engine import Fault
 from tests.ingress.console.conftest import World, running_console
+from tests.servers import CopiedPostgres
 from tests.service import Service, running_service
 
 _ERROR = re.compile(r'"level": ?"(error|critical)"|Traceback|\[(error|critical) *\]')
@@ -52,7 +53,7 @@ def running_stack() -> Iterator[Stack]:
         data.mkdir()
         logs.mkdir()
         with (
-            running(EmbeddedPostgres(folder, durable=False)) as database_url,
+            running(CopiedPostgres(folder, durable=False)) as database_url,
             running(EmbeddedRedis(folder, durable=False)) as redis_url,
         ):
             migrate(database_url)

@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from deploy.embedded import EmbeddedRedis, running
 from domain.migrations import migrate
 from domain.settings import Settings
 from tests.factories import JOLIET, route_body
+from tests.servers import CopiedPostgres
 from tests.service import Client, Service, eventually, running_service
 from tests.silence import postmaster_of, stopped
 
@@ -23,7 +24,7 @@ def own_service() -> Iterator[Service]:
     """The whole service over servers of its own, which the tests may stop."""
     with (
         tempfile.TemporaryDirectory(prefix="fuelroute-silence-", ignore_cleanup_errors=True) as folder,
-        running(EmbeddedPostgres(Path(folder), durable=False)) as database_url,
+        running(CopiedPostgres(Path(folder), durable=False)) as database_url,
         running(EmbeddedRedis(Path(folder), durable=False)) as redis_url,
     ):
         migrate(database_url)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from deploy.embedded import EmbeddedRedis, running
 from deploy.processes import Child
 from domain.migrations import migrate
 from domain.settings import Settings
@@ -16,6 +16,7 @@ from tests.conftest import make_database
 from tests.factories import JOLIET, route_body
 from tests.pipeline.world import messages_of, store_prices
 from tests.rows import stored_id
+from tests.servers import CopiedPostgres
 from tests.service import eventually, running_service
 
 
@@ -73,7 +74,7 @@ def test_pushes_are_accepted_while_redis_is_away_and_imported_when_it_is_back(tm
 
 
 def test_requests_store_nothing_while_postgres_is_away_and_succeed_afterwards(tmp_path: Path) -> None:
-    postgres = EmbeddedPostgres(tmp_path)
+    postgres = CopiedPostgres(tmp_path)
     postgres.prepare()
     child = Child(postgres.spec())
     try:

@@ -16,6 +16,7 @@ from domain.database.visibility import of_companies
 from domain.migrations import migrate
 from domain.moving.cells import CellAddress
 from domain.moving.move import CompanyMove, moving_company
+from tests.servers import CopiedPostgres
 
 
 class Silent:
@@ -71,4 +72,4 @@ def cell_server(folder: Path) -> EmbeddedPostgres:
     """Its workers begin at once: a move of a few rows is otherwise mostly waiting."""
     quick = {"max_sync_workers_per_subscription": "4", "wal_retrieve_retry_interval": "100"}
     workers = {"max_logical_replication_workers": "8", "max_worker_processes": "16"}
-    return EmbeddedPostgres(folder, durable=False, options={"wal_level": "logical", **quick, **workers})
+    return CopiedPostgres(folder, durable=False, options={"wal_level": "logical", **quick, **workers})

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from deploy.embedded import EmbeddedPostgres, running
+from deploy.embedded import running
 from domain.contract.checking import Invalid
 from domain.contract.shapes import RouteQuery
 from domain.database.connections import Connection, Database, Tenant
@@ -28,6 +28,7 @@ from tests.domain.helpers import go_behind_the_wall, imported
 from tests.domain.routes.reading.test_list_plans import nodes
 from tests.factories import Fleet, make_fleet
 from tests.repeatable import examples
+from tests.servers import CopiedPostgres
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id"))
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -40,7 +41,7 @@ def shared() -> Iterator[Database]:
     """A database on a server of its own: on the tests' server, the open transactions of other tests hold up changes."""
     with (
         tempfile.TemporaryDirectory(prefix="fuelroute-changes-", ignore_cleanup_errors=True) as name,
-        running(EmbeddedPostgres(Path(name), durable=False)) as url,
+        running(CopiedPostgres(Path(name), durable=False)) as url,
     ):
         migrate(url)
         with Database(url) as opened:
