@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def test_a_leader_that_stops_gives_up_its_lead_before_its_passes_end(settings: S
         "FUELROUTE_DATABASE_URL": url,
         "FUELROUTE_REDIS_URL": settings.require_redis_url(),
         "FUELROUTE_DATA": str(tmp_path),
-        "FUELROUTE_STOP_SECONDS": "3",
+        "FUELROUTE_STOP_SECONDS": "6",
     }
     command = [sys.executable, "-c", ENDLESS_SWEEP]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -48,8 +47,6 @@ def test_a_leader_that_stops_gives_up_its_lead_before_its_passes_end(settings: S
 
             process.send_signal(signal.SIGTERM)
 
-            assert eventually(other.try_to_lead, bool, seconds=2)
+            assert eventually(other.try_to_lead, bool)
             assert process.poll() is None, "its pass runs still"
-        told_at = time.monotonic()
-        assert process.wait(timeout=20) == 0
-        assert time.monotonic() - told_at < 10
+        assert process.wait(timeout=60) == 0, "it does not wait for a pass without end"
