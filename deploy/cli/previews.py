@@ -64,7 +64,7 @@ def _previewed(body: bytes, tenant: Tenant) -> "LoadPreview":
     settings = get_settings()
     try:
         asked = read_body(body, PreviewInput)
-        with Database.of(settings, pool_size=2) as database:
+        with Database.of(settings, pool_size=1) as database:
             snapshots = partial(database.pipelined_transaction, snapshot=True)
             roads = default_roads(settings.valhalla_url)
             planner = Planner(settings, snapshots, roads, StationPlaces(), MOST_PASSES)

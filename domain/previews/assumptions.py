@@ -69,7 +69,8 @@ def _of_vehicle(given: PreviewVehicleInput, task: PreviewTask, plan: ComputedPla
         yield Assumption("vehicle.fuelPercent", f"{percent:g} %, the level that the company's policy assumes")
     else:
         text = f"{fuel.level_percent:.3g} %, by the truck's reading of {utc_text(fuel.recorded_at)}"
-        yield Assumption("vehicle.fuelPercent", f"{text}; what it burns and buys until the start is not known")
+        later = "" if task.is_on_its_way else "; what it burns and buys until the start is not known"
+        yield Assumption("vehicle.fuelPercent", f"{text}{later}")
 
 
 def _from(source: str) -> str:

@@ -20,6 +20,10 @@ _LINK = re.compile(r'(?:href|src)="([^"]+)"')
 _ID = re.compile(r'id="([^"]+)"')
 
 
+OTHER_ADDRESSES = ("/v1/openapi.json", "/planning/openapi.json", "/llms.txt")
+"""Addresses of the service that are no pages."""
+
+
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     """Every page by its path, as it is sent."""
@@ -54,7 +58,7 @@ def test_every_link_leads_to_a_page_and_a_place_on_it(pages: dict[str, str]) -> 
                 places = set(_ID.findall(pages[target])) | (operations if target == "/docs/reference" else set())
                 if anchor and anchor not in places:
                     lost.append(f"{path}: {link}")
-            elif not link.startswith("https://") and target not in ("/v1/openapi.json", "/llms.txt"):
+            elif not link.startswith("https://") and target not in OTHER_ADDRESSES:
                 lost.append(f"{path}: {link}")
     assert lost == []
 
