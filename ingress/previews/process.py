@@ -73,7 +73,8 @@ def run(requests: BinaryIO, answers: BinaryIO) -> None:
         return
     settings = Settings(**msgspec.json.decode(first))
     configure_logging(settings, "preview")
-    with Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=1) as database:
+    reading = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=1, put_jobs=None)
+    with reading as database:  # nothing is changed, so no job follows
         previews = Previews(settings, database, default_roads(settings.valhalla_url))
         os.nice(_NICENESS)  # from now on: it is asked for while somebody waits
         _send(answers, b"")
