@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
+from domain.migrations.transactions import in_own_transaction
 
 revision = "20261203R1"
 down_revision = "20261203S1"
@@ -18,16 +19,6 @@ _ENVIRONMENTS = "environment IN ('live', 'sandbox')"
 
 
 def upgrade() -> None:
-    op.create_table(
-        "trip_inputs",
-        sa.Column("route_id", sa.Uuid(), sa.ForeignKey("routes.id"), nullable=False),
-        sa.Column("company_id", sa.Uuid(), nullable=False),
-        sa.Column("environment", sa.String(), nullable=False),
-        sa.Column("plan_id", sa.Uuid(), nullable=False),
-        sa.Column("packed", sa.LargeBinary(), nullable=False),
-        sa.CheckConstraint(_ENVIRONMENTS, name="environment"),
-        sa.PrimaryKeyConstraint("route_id"),
-    )
     op.create_table(
         "replays",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -71,6 +62,26 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("replay_id", "number"),
     )
     op.create_index("replay_portions_by_company", "replay_portions", ["company_id"])
-    for table in ("trip_inputs", "replays", "replay_portions"):
-        protect_new(table, visible(environment="environment"))
-        fence_off_new(table, not_fenced())
+    for table in ("replays", "replay_portions"):
+        _protect(table)
+    in_own_transaction(_make_trip_inputs)
+
+
+def _make_trip_inputs() -> None:
+    op.create_table(
+        "trip_inputs",
+        sa.Column("route_id", sa.Uuid(), sa.ForeignKey("routes.id"), nullable=False),
+        sa.Column("company_id", sa.Uuid(), nullable=False),
+        sa.Column("environment", sa.String(), nullable=False),
+        sa.Column("plan_id", sa.Uuid(), nullable=False),
+        sa.Column("packed", sa.LargeBinary(), nullable=False),
+        sa.CheckConstraint(_ENVIRONMENTS, name="environment"),
+        sa.PrimaryKeyConstraint("route_id"),
+        if_not_exists=True,
+    )
+    _protect("trip_inputs")
+
+
+def _protect(table: str) -> None:
+    protect_new(table, visible(environment="environment"))
+    fence_off_new(table, not_fenced())
