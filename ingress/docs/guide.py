@@ -68,7 +68,8 @@ def read_guide(name: str, source: str) -> Guide:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     parser.core.ruler.push("anchors", lambda state: _set_anchors(state.tokens))
-    parser.add_render_rule("fence", lambda _, tokens, place, *__: _code(tokens[place]))
+    for code in ("fence", "code_block"):  # a long line can be scrolled, also by the keyboard
+        parser.add_render_rule(code, lambda _, tokens, place, *__: _code(tokens[place]))
     # A wide table can be scrolled, also by the keyboard.
     parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
     parser.add_render_rule("table_close", lambda *_: "</table></div>")
