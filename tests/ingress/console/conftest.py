@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -17,7 +17,7 @@ from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.http.serving import free_port
-from tests.conftest import redis_database
+from tests.conftest import own_database, redis_database
 from tests.factories import DOT, Fleet, make_fleet, signed_in
 from tests.forking import forked_spec
 from tests.service import eventually
@@ -124,6 +124,22 @@ def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.Tem
     """The address of a running console."""
     with running_console(settings, redis_database(worker_id, "service"), tmp_path_factory.mktemp("logs")) as url:
         yield url
+
+
+class OwnConsole(NamedTuple):
+    url: str
+    database: Database
+
+
+@pytest.fixture(scope="module")
+def own_console(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnConsole]:
+    """A console over a database of the module's own. A service that runs for other tests would go on with what these
+    store: it expires routes that began long ago, and solves replays. Such a module has its `console_url` and `database`
+    from here."""
+    with own_database("console") as database:
+        own = settings.model_copy(update={"database_url": database.url})
+        with running_console(own, redis_database(worker_id), tmp_path_factory.mktemp("logs")) as url:
+            yield OwnConsole(url, database)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from domain.database.connections import Database
 from domain.ids import read_id
 from domain.lifecycle import Role
 from domain.planning.explanation import pack_explanation
@@ -14,9 +15,19 @@ from domain.replay.portions import finish_replay, solve_next_portion
 from domain.replay.results import ReplayTotals
 from tests.domain.replay.driven import explained, store_driven
 from tests.factories import Fleet
-from tests.ingress.console.conftest import World, words
+from tests.ingress.console.conftest import OwnConsole, World, words
 
 NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def database(own_console: OwnConsole) -> Database:
+    return own_console.database
+
+
+@pytest.fixture(scope="module")
+def console_url(own_console: OwnConsole) -> str:
+    return own_console.url
 
 
 @pytest.fixture

@@ -15,15 +15,14 @@ import pytest
 from domain.accounts.companies import set_policy
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.policy import Policy
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.savings.statements import make_statement
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand
-from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body
-from tests.ingress.console.conftest import Browser, Fields, World, words
-from tests.pipeline.world import store_prices
-from tests.service import Service
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.ingress.console.conftest import Browser, Fields, OwnConsole, World, words
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -32,6 +31,17 @@ NOVEMBER: Fields = {"from": "2026-11-01", "to": "2026-11-30"}
 PLANNED = "Planned savings: what the gallons of each plan would have cost"
 
 PATHS = ("/savings", "/savings.csv", "/savings/habits.csv", "/savings/plans", "/savings/plans.csv")
+
+
+@pytest.fixture(scope="module")
+def database(own_console: OwnConsole) -> Database:
+    return own_console.database
+
+
+@pytest.fixture(scope="module")
+def console_url(own_console: OwnConsole) -> str:
+    return own_console.url
+
 
 Send = Callable[..., UUID]
 
@@ -160,22 +170,6 @@ def test_the_chart_and_a_table_show_the_weeks(world: World, fleet: Fleet) -> Non
     assert max(heights) == heights[2] == pytest.approx(3 * heights[3], rel=0.01)
     assert "style=" not in html
     assert "Mon, Nov 09, 2026" in words(html)
-
-
-def test_a_driven_route_s_figures_are_those_that_the_api_shows(world: World, service: Service) -> None:
-    """The whole service takes part: the route is pushed, imported, reached, planned with real prices, and sent."""
-    store_prices(service)
-    with service.new_tenant() as client:
-        route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
-        client.post_fixes(JOLIET, fuelPercent=40)
-        plan = client.wait_for(route_id, "active")["fuelPlan"]
-        browser = world.browser(Role.VIEWER, client.fleet)
-        (row,) = rows_of(browser, "/savings/plans.csv")
-        assert row["route_id"] == route_id
-        assert (row["saved"], row["planned_cost"], row["gallons"]) == tuple(
-            f"{plan[name]:.10g}" for name in ("savingsTotal", "totalCost", "totalGallons")
-        )
-        assert f"${plan['savingsTotal']:,.2f} saved by 1 plan" in words(browser.look("/savings"))
 
 
 def test_a_corrected_plan_counts_once(world: World, fleet: Fleet, send: Send, settings: Settings) -> None:
