@@ -119,7 +119,7 @@ def read_preview_task(connection: Connection, tenant: Tenant, asked: PreviewInpu
     route = _ROUTE.first(connection, (*tenant, read_id("rte", asked.route_id)))
     if route is None:
         raise NoSuchRoute
-    if named is None and route.arrived_at is not None and route.status in _OPEN:
+    if named in (None, route.vehicle_id) and route.arrived_at is not None and route.status in _OPEN:
         started = route_to_plan(connection, route.id)
         if started is not None:
             return _on_its_way(connection, tenant, started, route, asked, now)

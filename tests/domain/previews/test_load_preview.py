@@ -45,11 +45,13 @@ def test_a_route_is_previewed_with_the_plan_that_it_gets_at_that_moment(
     previews = Previews(connection, settings, tenant, trip.now)
 
     preview = previews.of(routeId=shown_id("rte", trip.route_id)).answer
+    with_its_truck = previews.of(routeId=shown_id("rte", trip.route_id), vehicle={"unitNumber": "101"}).answer
     trip.plan()
 
     assert preview.fuel_plan == msgspec.convert({"status": "planned", **plan_of(trip)}, FuelPlan)
     assert preview.environment == environment
     assert preview.vehicle.unit_number == "101"
+    assert (with_its_truck.stops, with_its_truck.fuel_plan) == (preview.stops, preview.fuel_plan)
 
 
 def test_a_route_that_waits_is_previewed_as_if_its_truck_stood_at_the_first_stop(
