@@ -2,16 +2,16 @@
 none has been asked for in a while."""
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 
 import msgspec
-from pydantic import SecretStr
 
 from domain.database.connections import Tenant
 from domain.encoding import write
-from domain.settings import Settings
+from domain.settings import SECRETS, Settings
 from domain.telemetry.logs import get_logger
 from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 from ingress.previews.messages import LENGTH, Ask, Reply, framed, read_reply
@@ -28,6 +28,9 @@ PATIENCE_SECONDS = 10.0
 IDLE_SECONDS = 600.0
 """A process that was asked nothing for so long ends, and gives its memory back."""
 _END_SECONDS = 2.0
+
+_NEEDED_SECRETS = {"database_url", "database_direct_url", "valhalla_url"}
+"""The passwords in these addresses, of all secrets. The second address only tells that the first is a pooler's."""
 
 
 class PreviewBusy(Exception):
@@ -107,7 +110,8 @@ class _Previewer:
     @classmethod
     async def start(cls, settings: Settings) -> "_Previewer":
         """A process that has loaded everything. Raises PreviewBusy if that takes too long."""
-        previewer = cls(await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE))
+        process = await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE, env=_environment())
+        previewer = cls(process)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await previewer._exchange(_settings_for(settings))
@@ -152,6 +156,10 @@ class _Previewer:
 
 
 def _settings_for(settings: Settings) -> bytes:
-    """The settings without the keys that no preview needs."""
-    values = settings.model_dump(mode="json")
-    return write({name: value for name, value in values.items() if not isinstance(getattr(settings, name), SecretStr)})
+    return write(settings.model_dump(mode="json", exclude=set(SECRETS) - _NEEDED_SECRETS))
+
+
+def _environment() -> dict[str, str]:
+    """Our environment without secrets: those that a preview needs come with its settings."""
+    secrets = {f"FUELROUTE_{name.upper()}" for name in SECRETS}
+    return {name: value for name, value in os.environ.items() if name.upper().removesuffix("_FILE") not in secrets}

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -33,6 +34,10 @@ def pids(previews: PreviewProcesses) -> list[int]:
 def test_a_process_is_started_replaced_and_killed(
     settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FUELROUTE_CONTACT_KEY", "c2VjcmV0")
+    monkeypatch.setenv("FUELROUTE_REDIS_URL_FILE", "secrets/redis")
+    monkeypatch.setattr(processes, "ANSWER_SECONDS", 300)
+
     async def walk() -> None:
         previews = PreviewProcesses(settings)
         assert pids(previews) == []
@@ -41,6 +46,10 @@ def test_a_process_is_started_replaced_and_killed(
         assert await previews.preview(tenant, write({"routeId": "rte_none"})) == NoRoute()
         assert isinstance(await previews.preview(tenant, write(load(vehicle={"unitNumber": "none"}))), Refused)
         (first,) = pids(previews)
+        environment = Path(f"/proc/{first}/environ").read_text()
+        assert "PATH=" in environment
+        assert "c2VjcmV0" not in environment
+        assert "secrets/redis" not in environment
 
         os.kill(first, signal.SIGKILL)
         explained = await previews.preview(tenant, LOAD, explained=True)
