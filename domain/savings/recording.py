@@ -23,6 +23,12 @@ class _Ends(NamedTuple):
 
 _ENDS = Statement(_Ends, "SELECT stops->0 AS first, stops->-1 AS last FROM routes WHERE id = %s")
 
+ANEW = """
+    plan_id = excluded.plan_id, planned_at = excluded.planned_at, driven_at = NULL, left_out = NULL,
+    below_30_cents = NULL, cheapest_cents = NULL, usual_cents = NULL, usual_of = NULL
+"""
+"""SQL that lets a row of `habit_costs` wait again, with another plan."""
+
 _RECORD = Command(
     f"""
     WITH recorded AS (
@@ -41,9 +47,7 @@ _RECORD = Command(
     RETURNING route_id, company_id, environment, plan_id, planned_at)
     INSERT INTO habit_costs (route_id, company_id, environment, plan_id, planned_at)
     SELECT route_id, company_id, environment, plan_id, planned_at FROM recorded
-    ON CONFLICT (route_id) DO UPDATE SET
-        plan_id = excluded.plan_id, planned_at = excluded.planned_at, driven_at = NULL, left_out = NULL,
-        below_30_cents = NULL, cheapest_cents = NULL, usual_cents = NULL, usual_of = NULL
+    ON CONFLICT (route_id) DO UPDATE SET {ANEW}
     """
 )
 

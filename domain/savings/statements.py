@@ -18,6 +18,7 @@ from domain.database.connections import Connection, as_json
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
+from domain.savings.recording import ANEW
 from domain.savings.spans import month_of
 from domain.savings.statement_figures import (
     NO_CHANGES,
@@ -106,19 +107,21 @@ def _months_after(month: date, last: date) -> list[date]:
 # --- Making one ------------------------------------------------------------------------------------------------
 
 _WAIT_FOR_HABITS = Command(
-    """
+    f"""
     INSERT INTO habit_costs (route_id, company_id, environment, plan_id, planned_at)
     SELECT s.route_id, s.company_id, s.environment, s.plan_id, s.planned_at FROM savings s
     WHERE s.company_id = %(company_id)s AND s.environment = 'live'
       AND s.planned_at >= %(start)s AND s.planned_at < %(end)s
-      AND NOT EXISTS (SELECT FROM habit_costs h WHERE h.route_id = s.route_id)
-    ON CONFLICT (route_id) DO NOTHING
+      AND NOT EXISTS (SELECT FROM habit_costs h WHERE h.route_id = s.route_id AND h.plan_id = s.plan_id)
+    ORDER BY s.route_id
+    ON CONFLICT (route_id) DO UPDATE SET {ANEW}
     """
 )
 
 
 def wait_for_habits(connection: Connection, company_id: UUID, month: date) -> None:
-    """Let the trips of a month wait to be driven by habits that a release before this one stored without that."""
+    """Let the trips of a month wait to be driven by habits that a release before this one stored, or gave another plan,
+    without that."""
     span = month_of(month, time_zone_of(connection, company_id))
     _WAIT_FOR_HABITS.execute(connection, asked_of_month(company_id, span))
 
