@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from domain.accounts.companies import lock_company
+from domain.accounts.companies import lock_company, require_company
 from domain.audit.entries import Action, Actor, NoReason, audit_subject, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.fence import is_at_work
@@ -108,17 +108,23 @@ def file_quarter(
     over or is filed already, and RetiredCompany."""
     company_id, quarter = driven.tenant.company_id, str(driven.quarter)
     _require_reason(by)
-    lock_company(connection, company_id)
-    if _FIND.first(connection, (company_id, quarter)) is not None:
-        raise NotFiled(f"{quarter} is filed already: reopen it first")
     if now < driven.end:
         raise NotFiled(f"{quarter} is not over yet")
+    require_company(connection, company_id)
+    _require_open(connection, company_id, quarter)
     legs: list[DrivenLeg] = []
     report = make_quarter_report(connection, driven, now=now, progress=progress, note_legs=legs.extend)
     packed = zlib.compress(write([asdict(leg) for leg in legs]))
     document = as_json(msgspec.to_builtins(report))
+    lock_company(connection, company_id)  # only now: a large fleet's report takes minutes, and imports wait for it
+    _require_open(connection, company_id, quarter)
     _STORE.execute(connection, (new_id(), company_id, quarter, now, by.name, document, packed))
     record_action(connection, by, Action("ifta.file"), audit_subject("quarter", quarter), company_id=company_id)
+
+
+def _require_open(connection: Connection, company_id: UUID, quarter: str) -> None:
+    if _FIND.first(connection, (company_id, quarter)) is not None:
+        raise NotFiled(f"{quarter} is filed already: reopen it first")
 
 
 def reopen_quarter(connection: Connection, company_id: UUID, quarter: Quarter, by: Actor, *, now: datetime) -> None:

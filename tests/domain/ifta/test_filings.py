@@ -1,14 +1,16 @@
 """A filed quarter is frozen; what changes afterwards is told by state, and large differences need a person."""
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.accounts.companies import lock_company
 from domain.audit.entries import NoReason
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Database
 from domain.housekeeping.retention import delete_routes
 from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.filings import (
@@ -25,6 +27,7 @@ from domain.ifta.report import QuarterReport, StateLine
 from domain.needs.company_needs import find_needs
 from domain.settings import Settings
 from tests.domain.burn.trips import card_fill
+from tests.domain.helpers import driven_without_a_plan
 from tests.domain.ifta.test_report import NEW_YEAR, Q1, Q4, drive, report_of
 from tests.factories import DOT, Fleet, make_fleet
 from tests.repeatable import examples
@@ -126,6 +129,24 @@ def test_filing_and_reopening_need_a_reason_and_are_audited(connection: Connecti
     assert [tuple(row) for row in log] == [*acts, acts[0]]
     other = make_fleet(connection)
     assert read_filing(connection, other.company_id, Q4) is None
+
+
+def test_imports_do_not_wait_while_the_report_of_a_filing_is_made(database: Database) -> None:
+    def lock(_: int) -> None:
+        with database.transaction() as other:
+            other.execute("SET LOCAL lock_timeout = '5s'")
+            lock_company(other, fleet.company_id)
+            locked.append(fleet.company_id)
+
+    locked: list[UUID] = []
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        driven_without_a_plan(connection, fleet, NEW_YEAR - timedelta(days=30))
+    with database.transaction() as connection:
+        driven = find_quarter_routes(connection, fleet.company_id, Q4)
+        file_quarter(connection, driven, WHY, now=NEW_YEAR, progress=lock)
+        assert read_filing(connection, fleet.company_id, Q4) is not None
+    assert locked == [fleet.company_id]
 
 
 def test_each_filing_is_compared_once_a_day_while_its_records_must_be_kept(
