@@ -139,6 +139,11 @@ def channel_of(url: str) -> str:
     return schema.lower() if found and schema else "unknown"
 
 
+def is_mail(url: str) -> bool:
+    """True if the contact is a mailbox."""
+    return _PARAMETERS.get(channel_of(url), frozenset()) >= _MAIL
+
+
 class UnusableContact(Exception):
     """A contact that must not be used. The text ends a sentence that begins with the name of the contact."""
 

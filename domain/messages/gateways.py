@@ -25,7 +25,7 @@ from apprise import AppriseAttachment
 from apprise.attachment.memory import AttachMemory
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
+from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of, is_mail
 from domain.accounts.name_lookups import NoAddress, lookups
 from domain.addresses import literal_address
 from domain.settings import Settings
@@ -67,7 +67,8 @@ def claim_time(settings: Settings) -> timedelta:
 
 
 class Attachment(NamedTuple):
-    """A PDF file that goes out with a text, where the kind of gateway takes files: e-mail does."""
+    """A PDF file that goes out with a text by e-mail. Other kinds of gateways get the text alone: some take a file by a
+    request of its own, and would get the text again whenever they refused that one."""
 
     name: str
     content: bytes
@@ -101,10 +102,11 @@ def call_gateway(
     gateway.throttle = lambda *_, **__: None  # it would sleep; for Discord, as long as the last answer demanded
     messenger = apprise.Apprise(asset=gateway.asset)
     messenger.add(gateway)
+    attached = _attached(attachment) if is_mail(url) else None
     with _guarded(allowed, timeout_seconds) as guard:
         try:
             # Plain text: a name from outside must not act as markup.
-            if messenger.notify(title=title, body=body, body_format=_TEXT, attach=_attached(attachment)):
+            if messenger.notify(title=title, body=body, body_format=_TEXT, attach=attached):
                 return None
             reason = "the gateway did not accept the message"
         except Exception as error:  # a plugin's bug is the gateway's failure, not ours

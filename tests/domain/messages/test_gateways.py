@@ -324,6 +324,13 @@ def test_a_file_goes_out_with_a_mail() -> None:
     assert base64.b64encode(b"%PDF-1.3 file").decode() in mail
 
 
+def test_other_gateways_get_the_text_alone(gateway: Gateway) -> None:
+    """Some take a file by a request of its own: when they refuse it, the text would go out again."""
+    assert send(gateway.url, attachment=Attachment("savings-2026-10.pdf", b"%PDF-1.3 file")) is None
+    (received,) = gateway.received
+    assert (received["message"], received.get("attachments", [])) == ("1. Lakeside", [])
+
+
 @contextmanager
 def running_mail_server() -> Iterator[tuple[int, list[str]]]:
     """A server that takes one mail from anybody."""
