@@ -108,13 +108,19 @@ def buys_usual_gallons(gallons: float, chain: Collection[int]) -> Habit:
 # --- What a habit would have paid ------------------------------------------------------------------------------
 
 
-def habit_dollars(trip: Trip, fueling: Fueling, *, left_gallons: float) -> float | None:
+def habit_dollars(trip: Trip, fueling: Fueling, *, left_gallons: float, price_without_stop: float) -> float | None:
     """The dollars that a habit pays at the pumps for the trip that ends with `left_gallons` in the tank. The fuel that
-    it leaves beyond them counts at its own average price, and so does fuel that it lacks. None if it does not arrive.
-    Raises BrokenPlan if it breaks a limit of the trip."""
+    it leaves beyond them counts at its own average price, and so does fuel that it lacks; at `price_without_stop` where
+    it buys none. None if it does not arrive. Raises BrokenPlan if it breaks a limit of the trip."""
     if not fueling.arrives:
         return None
     *_, left = drive_trip(trip, fueling.purchases)
-    bought = math.fsum(gallons for _, gallons in fueling.purchases)
-    paid = math.fsum(trip.candidates[index].price * gallons for index, gallons in fueling.purchases)
-    return paid - (paid / bought if bought else 0.0) * (left - left_gallons)
+    paid, price = paid_at_pumps(trip, fueling.purchases)
+    return paid - (price if price is not None else price_without_stop) * (left - left_gallons)
+
+
+def paid_at_pumps(trip: Trip, purchases: Sequence[Purchase]) -> tuple[float, float | None]:
+    """The dollars of purchases, and their average price; None without any."""
+    bought = math.fsum(gallons for _, gallons in purchases)
+    paid = math.fsum(trip.candidates[index].price * gallons for index, gallons in purchases)
+    return paid, paid / bought if bought else None

@@ -15,7 +15,8 @@ class DriverHabit(StrEnum):
 
 HABIT_BASIS = (
     "habits: what the trips of plans would have cost at the pumps, over the road and with the tank, prices and limits"
-    " of each plan; fuel left beyond the plan's end level counts at what the habit paid a gallon"
+    " of each plan; fuel left beyond or below the plan's end level counts at what the habit paid a gallon, or the plan"
+    " where the habit bought none"
 )
 METHODS: Mapping[DriverHabit, str] = {
     DriverHabit.BELOW_30: "Fills up at the first truck stop once the tank is below 30 %.",

@@ -22,6 +22,7 @@ from domain.planning.habits import (
     fills_up_below,
     fuel_by_habit,
     habit_dollars,
+    paid_at_pumps,
 )
 from domain.planning.reasons import trip_of
 from domain.planning.trips import Purchase, Trip, drive_trip
@@ -52,10 +53,12 @@ def drive_habits(
     trip = trip_at_pumps(explanation)
     plan = [Purchase(index, one["gallons"]) for index, one in enumerate(explanation["candidates"]) if one["gallons"]]
     *_, left = drive_trip(trip, plan)
+    _, price = paid_at_pumps(trip, plan)
     capacity = explanation["inputs"]["capacity_gallons"]
 
     def cents(habit: Habit) -> int | None:
-        dollars = habit_dollars(trip, fuel_by_habit(trip, habit), left_gallons=left)
+        fueling = fuel_by_habit(trip, habit)
+        dollars = habit_dollars(trip, fueling, left_gallons=left, price_without_stop=price or 0.0)
         return None if dollars is None else round(100 * dollars)
 
     return PaidByHabits(

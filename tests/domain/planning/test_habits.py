@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.habits import (
+    Fueling,
     Habit,
     at_every_need,
     buys_usual_gallons,
@@ -80,6 +81,18 @@ def test_fuel_that_a_habit_leaves_counts_at_what_it_paid() -> None:
     *_, left = drive_trip(road, fueling.purchases)
     bought = sum(gallons for _, gallons in fueling.purchases)
     paid = sum(road.candidates[index].price * gallons for index, gallons in fueling.purchases)
-    assert habit_dollars(road, fueling, left_gallons=left) == pytest.approx(paid)
-    assert habit_dollars(road, fueling, left_gallons=left - 10) == pytest.approx(paid - 10 * paid / bought)
-    assert habit_dollars(trip((480, 3.0)), fuel_by_habit(trip((480, 3.0)), at_every_need), left_gallons=0) is None
+    assert dollars(road, fueling, left) == pytest.approx(paid)
+    assert dollars(road, fueling, left - 10) == pytest.approx(paid - 10 * paid / bought)
+    assert dollars(trip((480, 3.0)), fuel_by_habit(trip((480, 3.0)), at_every_need), 0) is None
+
+
+def test_fuel_that_a_habit_without_a_stop_lacks_is_not_free() -> None:
+    """A plan may fill a tank that lasts, where fuel left at the end is worth more than it costs."""
+    road = trip((100, 3.0), start_gallons=100.0, distance_miles=300.0)
+    fueling = fuel_by_habit(road, cheapest_in_reach)
+    assert (fueling.purchases, fueling.arrives) == ([], True)
+    assert dollars(road, fueling, 60.0) == pytest.approx(20 * 3.5)
+
+
+def dollars(road: Trip, fueling: Fueling, left_gallons: float) -> float | None:
+    return habit_dollars(road, fueling, left_gallons=left_gallons, price_without_stop=3.5)
