@@ -2,7 +2,7 @@
 
 import csv
 import io
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -85,7 +85,8 @@ def test_an_unreadable_quarter_is_refused_with_a_sentence(world: World, path: st
 def test_an_owner_marks_a_quarter_as_filed_and_reopens_it_with_a_reason(world: World) -> None:
     fleet = world.new_fleet(time_zone="America/Chicago")
     today = datetime.now(UTC)
-    quarter = Quarter(today.year, (today.month + 2) // 3 - 1) if today.month > 3 else Quarter(today.year - 1, 4)
+    this_quarter = Quarter.of((today - timedelta(days=1)).date())  # Chicago's day, or the one before
+    quarter = Quarter.of(this_quarter.first_day - timedelta(days=1))
     at = datetime(quarter.first_day.year, quarter.first_day.month, 20, tzinfo=UTC)
     with world.database.transaction() as connection:
         driven_without_a_plan(connection, fleet, at)
