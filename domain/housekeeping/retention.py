@@ -34,9 +34,10 @@ _TO_FORGET = Scalar(
     f"""
     SELECT it.route_id FROM plans it JOIN routes route ON route.id = it.route_id
     WHERE it.explanation IS NOT NULL AND it.route_id < %(oldest_id)s AND {_LONG_FINISHED}
-    ORDER BY it.route_id LIMIT %(limit)s FOR UPDATE OF it SKIP LOCKED
+    ORDER BY it.route_id LIMIT %(limit)s FOR KEY SHARE OF route SKIP LOCKED FOR UPDATE OF it SKIP LOCKED
     """,
 )
+"""The routes stay until their inputs are kept: an erasure that deletes them waits before it comes to their plans."""
 _BLANK_EXPLANATIONS = Command(
     "UPDATE plans SET explanation = NULL WHERE route_id = ANY(%s) AND explanation IS NOT NULL"
 )
