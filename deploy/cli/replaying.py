@@ -188,8 +188,10 @@ def _show(company_id: UUID, replay_id: UUID, by: LineKind, csv_file: Path | None
     with transaction() as connection:
         found = REPLAYS.find(connection, company_id, replay_id)
         summary = found.read_summary
-        unused = never_used(connection, company_id, summary) if summary is not None else []
+        unused = never_used(connection, company_id, summary, **found.days) if summary is not None else []
         document = replay_document(found, progress_of(connection, replay_id).solved, unused)
+        if summary is None and csv_file is not None:
+            raise CommandFailed(f"the replay is {found.status}: {csv_file} is written once all trips are solved")
         rows = map(trip_row, results_of(connection, replay_id))
         write_file(csv_file, lambda file: write_records(file, REPLAYED_TRIP_COLUMNS, rows))
     show(as_json, document, lambda: _print(document, by, csv_file))

@@ -1,5 +1,6 @@
 """The brands and the deals that terms may name, and the deals that no trip bought by."""
 
+from datetime import date
 from typing import NamedTuple
 from uuid import UUID
 
@@ -7,7 +8,7 @@ from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.replay.results import ReplaySummary
 from domain.replay.solving import deal_in_words
-from domain.replay.terms import ReplayTerms, UnusableTerm, brand_key
+from domain.replay.terms import ALL_DEALS, QUOTES, ReplayTerms, Terms, UnusableTerm, brand_key
 from domain.stations.prices import Deal
 
 MOST_DEALS = 500
@@ -21,14 +22,26 @@ def known_brands(connection: Connection) -> list[str]:
     return _BRANDS.all(connection)
 
 
-def require_known_brands(connection: Connection, terms: ReplayTerms) -> None:
-    """Refuse a brand that no station has: a misspelt one would change nothing, and seem to be worth nothing. Raises
-    UnusableTerm."""
-    named = [*terms.before.brands, *terms.after.brands]
-    known = set(map(brand_key, known_brands(connection))) if named else set()
-    for brand in named:
+_STATIONS = Scalar(str, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
+
+
+def require_known_names(connection: Connection, terms: ReplayTerms) -> None:
+    """Refuse a brand or a place of a deal that no station has: a misspelt one would change nothing, and seem to be
+    worth nothing. A number may be that of a deal that is gone. Raises UnusableTerm."""
+    brands = [*terms.before.brands, *terms.after.brands]
+    places = [*_places_of_deals(terms.before), *_places_of_deals(terms.after)]
+    known = set(map(brand_key, known_brands(connection))) if brands or places else set()
+    stations = set(_STATIONS.all(connection, (places,))) if places else set()
+    for brand in brands:
         if brand_key(brand) not in known:
             raise UnusableTerm(f"no station has the brand {brand!r}")
+    for place in places:
+        if place not in stations and brand_key(place) not in known:
+            raise UnusableTerm(f"no station has the brand or the id {place!r}")
+
+
+def _places_of_deals(terms: Terms) -> list[str]:
+    return [name for name in terms.without_deals if not name.isdigit() and name not in (ALL_DEALS, QUOTES)]
 
 
 class _Deal(NamedTuple):
@@ -65,7 +78,17 @@ def _as_deal(row: _Deal) -> Deal:
     return Deal(row.discount_per_gallon, row.net_price, row.number, row.brand)
 
 
-def never_used(connection: Connection, company_id: UUID, summary: ReplaySummary) -> list[NamedDeal]:
-    """The deals of the company by whose price no trip of a replay bought."""
-    used = {line.number for line in summary.deals}
-    return [one for one in deals_of(connection, company_id) if one.number not in used]
+_NUMBERS_OF_TIME = Scalar(
+    int,
+    "SELECT coalesce(number, id)::int FROM deals WHERE company_id = %s"
+    " AND coalesce(valid_from <= %s, true) AND coalesce(valid_to >= %s, true)",
+)
+
+
+def never_used(
+    connection: Connection, company_id: UUID, summary: ReplaySummary, *, first_day: date, last_day: date
+) -> list[NamedDeal]:
+    """The deals of the company that held on one of these days, and by whose price no trip of a replay bought."""
+    held = _NUMBERS_OF_TIME.all(connection, (company_id, last_day, first_day))
+    unused = set(held) - {line.number for line in summary.deals}
+    return [one for one in deals_of(connection, company_id) if one.number in unused]

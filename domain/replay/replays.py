@@ -8,12 +8,13 @@ import msgspec
 
 from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection, Tenant, as_json
+from domain.database.fence import is_at_work
 from domain.database.owned import Owned
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
 from domain.ids import first_id_of, new_id
 from domain.queue.jobs import Job, after_commit, run_replay_job
-from domain.replay.networks import require_known_brands
+from domain.replay.networks import require_known_names
 from domain.replay.results import ReplaySummary, as_summary
 from domain.replay.terms import ReplayTerms
 from domain.savings.spans import Span
@@ -71,12 +72,28 @@ class StoredReplay(NamedTuple):
         return as_summary(self.summary) if self.summary is not None else None
 
     @property
+    def days(self) -> dict[str, date]:
+        """Its first and last day, by name."""
+        return {"first_day": self.first_day, "last_day": self.last_day}
+
+    @property
     def status(self) -> str:
         """The status in a word: finished, stopped, or running."""
         return "finished" if self.finished_at else "stopped" if self.stopped_at else "running"
 
 
-REPLAYS = Owned(StoredReplay, "replays", kind="rpl", unknown=UnknownReplay, order="created_at DESC")
+REPLAYS = Owned(StoredReplay, "replays", kind="rpl", unknown=UnknownReplay)
+
+_NEWEST = Statement(
+    StoredReplay,
+    f"SELECT {REPLAYS.columns.removesuffix('summary')} NULL::jsonb AS summary FROM replays"
+    " WHERE company_id = %s ORDER BY created_at DESC LIMIT %s",
+)
+
+
+def newest_replays(connection: Connection, company_id: UUID, limit: int) -> list[StoredReplay]:
+    """The last replays of a company, without their summaries: each may take hundreds of kilobytes."""
+    return _NEWEST.all(connection, (company_id, limit))
 
 
 # --- Asked for, stopped, resumed ---------------------------------------------------------------------------------
@@ -124,17 +141,18 @@ def start_replay(
     now: datetime,
 ) -> UUID:
     """Store a replay that workers, or the command that asks, then solve. Raises NothingToReplay, TooManyReplays,
-    and UnusableTerm for a brand that no station has."""
+    and UnusableTerm for a brand or a place that no station has."""
     if _COUNT_UNFINISHED.one(connection, (tenant.company_id, now)) >= MOST_UNFINISHED:
         raise TooManyReplays
-    require_known_brands(connection, terms)
+    require_known_names(connection, terms)
     replay_id = new_id()
     document = as_json(msgspec.to_builtins(terms))
     days = span.first_day, span.last_day, span.time_zone
-    _INSERT.execute(connection, (replay_id, *tenant, *days, document, by_workers, by.name, now))
     cut = {"replay_id": replay_id, "size": PORTION_TRIPS, "start": span.start, "end": span.end, **tenant._asdict()}
-    if not _CUT.one(connection, cut):
-        raise NothingToReplay(span)
+    with connection.transaction():  # a caller may tell of the refusal and commit: nothing of it stays
+        _INSERT.execute(connection, (replay_id, *tenant, *days, document, by_workers, by.name, now))
+        if not _CUT.one(connection, cut):
+            raise NothingToReplay(span)
     record_about(connection, by, Action("replays.start"), "rpl", replay_id, company_id=tenant.company_id)
     if by_workers:
         after_commit(connection, *_jobs(replay_id, tenant.company_id))
@@ -175,9 +193,9 @@ class DueReplay(NamedTuple):
 
 _DUE = Statement(
     DueReplay,
-    """
+    f"""
     SELECT r.id, r.company_id FROM replays r
-    WHERE r.by_workers AND r.finished_at IS NULL AND r.stopped_at IS NULL
+    WHERE r.by_workers AND r.finished_at IS NULL AND r.stopped_at IS NULL AND {is_at_work("r.company_id")}
       AND (NOT EXISTS (SELECT FROM replay_portions p WHERE p.replay_id = r.id AND p.results IS NULL) OR EXISTS (
         SELECT FROM replay_portions p WHERE p.replay_id = r.id AND p.results IS NULL
         AND (p.taken_until IS NULL OR p.taken_until < %s)))
@@ -211,13 +229,16 @@ def progress_of(connection: Connection, replay_id: UUID) -> ReplayProgress:
     return _PROGRESS.one(connection, (replay_id,))
 
 
-_OLD = "SELECT id FROM replays WHERE id < %(oldest_id)s ORDER BY id LIMIT %(limit)s"
-_FORGET_PORTIONS = Command(f"DELETE FROM replay_portions WHERE replay_id IN ({_OLD})")
-_FORGET = Command(f"DELETE FROM replays WHERE id IN ({_OLD})")
+_LOCK_OLD = Scalar(
+    UUID,
+    "SELECT id FROM replays WHERE id < %(oldest_id)s ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED",
+)
+_FORGET_PORTIONS = Command("DELETE FROM replay_portions WHERE replay_id = ANY(%s)")
+_FORGET = Command("DELETE FROM replays WHERE id = ANY(%s)")
 
 
 def forget_replays(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
     """Delete replays that were asked for long ago. The trips that they read stay."""
-    old = {"oldest_id": first_id_of(now - timedelta(days=days)), "limit": limit}
-    _FORGET_PORTIONS.execute(connection, old)
-    return _FORGET.execute(connection, old).rowcount
+    old = _LOCK_OLD.all(connection, {"oldest_id": first_id_of(now - timedelta(days=days)), "limit": limit})
+    _FORGET_PORTIONS.execute(connection, (old,))
+    return _FORGET.execute(connection, (old,)).rowcount

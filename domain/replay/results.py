@@ -4,9 +4,9 @@ chain and station.
 Every amount is rounded to the cent on its trip, so the sum of the trips is the total, whichever way they are added."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -99,7 +99,8 @@ _AMOUNTS = tuple(name for name in Line.__struct_fields__ if name not in ("name",
 
 class DealLine(Struct):
     """A deal by which trips bought: its worth is what they would have cost more without it. On `needed` trips no plan
-    keeps the limits without it, so they are not in its worth."""
+    keeps the limits without it, so they are not in its worth. A number whose deal has changed has a line for each of
+    its deals."""
 
     number: int
     name: str
@@ -168,16 +169,13 @@ class ReplaySummary(Struct):
         return round(price * (self.after.left_gallons - self.before.left_gallons))
 
 
-Found = TypeVar("Found")
-
-
 class ReplayTotals:
     """Adds up results one by one; its size is that of the lines, not of the trips."""
 
     def __init__(self) -> None:
         self._summary = ReplaySummary(outcomes={}, lines={}, infeasible=[])
         self._lines: dict[str, dict[str, Line]] = {kind: {} for kind in LINE_KINDS}
-        self._deals: dict[int, DealLine] = {}
+        self._deals: dict[tuple[int, str], DealLine] = {}
         self._off: dict[str, OffNetworkLine] = {}
         self._off_chains: dict[str, OffNetworkLine] = {}
 
@@ -211,7 +209,7 @@ class ReplayTotals:
 
     def _add_worth(self, solved: Solved) -> None:
         for use in solved.deals:
-            _found(self._deals, use.number, lambda use=use: DealLine(use.number, use.name)).add(use)  # type: ignore[misc]
+            self._deals.setdefault((use.number, use.name), DealLine(use.number, use.name)).add(use)
         self._summary.cent_worth_cents += solved.cent_worth_cents
         chains: dict[str, list[float]] = {}
         for one in solved.off_network:
@@ -231,12 +229,6 @@ class ReplayTotals:
         found.off_chains = _most_missed(self._off_chains.values())
         found.cent_worth_cents = round(found.cent_worth_cents, 2)
         return found
-
-
-def _found(lines: dict[int, DealLine], number: int, make: Callable[[], DealLine]) -> DealLine:
-    if number not in lines:
-        lines[number] = make()
-    return lines[number]
 
 
 def _add_off(lines: dict[str, OffNetworkLine], name: str, brand: str, gallons: float, with_cent: float) -> None:

@@ -13,6 +13,7 @@ from domain.accounts.policy import PlanPolicy, Policy
 from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.errors import FuelrouteError
+from domain.stations.believed_prices import MOST_DISCOUNT
 from domain.stations.chains import brand_words
 from domain.stations.prices import Deal
 
@@ -20,7 +21,6 @@ ALL_DEALS, QUOTES = "all", "quotes"
 """Names among `without_deals`: every deal with all quotes, and the quotes of price files alone."""
 
 _MOST_TERMS = 100
-_MOST_DISCOUNT = 10.0
 
 
 class UnusableTerm(FuelrouteError):
@@ -151,8 +151,9 @@ def _discount(text: str) -> tuple[str, float]:
         amount = float(dollars)
     except ValueError:
         amount = -1.0
-    if not brand.strip() or not 0 < amount <= _MOST_DISCOUNT:
-        raise UnusableTerm(f"{text!r} is no discount: write it as Love's=0.45, in dollars a gallon")
+    if not brand.strip() or not 0 < amount <= MOST_DISCOUNT:
+        most = f"in dollars a gallon, {MOST_DISCOUNT:.2f} at most"
+        raise UnusableTerm(f"{text!r} is no discount: write it as Love's=0.45, {most}")
     return brand.strip(), amount
 
 

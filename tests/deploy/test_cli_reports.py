@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from domain.database.connections import Database
+from domain.ids import shown_id
 from domain.lifecycle import RefusalReason
+from domain.replay.portions import finish_replay, solve_next_portion
 from domain.settings import Settings
 from tests.deploy.commands import Cli
 from tests.domain.driver_page.given import trip_with_plan
 from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand
+from tests.domain.planning.plans import NOW
+from tests.domain.replay.driven import ask_for_replay
 from tests.factories import Fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -150,3 +154,23 @@ def test_the_compliance_of_drivers_is_reported(cli: Cli, fleet: Fleet, database:
     assert "Lakeside" in shown.out
     with file.open(newline="") as lines:
         assert [row["outcome"] for row in csv.DictReader(lines)] == ["refused"]
+
+
+def test_a_finished_replay_is_shown_again_and_written(
+    cli: Cli, fleet: Fleet, database: Database, tmp_path: Path
+) -> None:
+    with database.transaction() as connection:
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=2)
+    while solve_next_portion(database.transaction, replay_id, now=NOW) is not None:
+        pass
+    assert finish_replay(database.transaction, replay_id, now=NOW)
+    file = tmp_path / "trips.csv"
+    arguments = ("replay", "--company", fleet.shown_company_id, "--id", shown_id("rpl", replay_id))
+    document = cli(*arguments, "--csv", str(file), "--json").document
+    assert (document["status"], document["trips"], document["compared"]) == ("finished", 2, 2)
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert sum(float(row["costs_more"]) for row in rows) == pytest.approx(document["costs_more"])
+    shown = cli(*arguments).out
+    assert "after: without-deal=all" in shown
+    assert "2 trips compared" in shown

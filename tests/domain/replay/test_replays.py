@@ -1,7 +1,7 @@
 """A replay from the question to its totals: portions, workers, what is kept when explanations are forgotten."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +12,11 @@ from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import forget_explanations, forget_trip_inputs
 from domain.planning.explanation import pack_explanation
 from domain.replay import replays as stored
+from domain.replay.networks import never_used
 from domain.replay.portions import finish_replay, results_of, solve_next_portion
 from domain.replay.replays import REPLAYS, NothingToReplay, UnknownReplay, progress_of, resume_replay, stop_replay
-from domain.replay.results import ReplaySummary, ReplayTotals
-from domain.replay.solving import TripOutcome
+from domain.replay.results import DealLine, ReplaySummary, ReplayTotals, TripResult
+from domain.replay.solving import DealUse, Side, Solved, TripOutcome
 from domain.replay.terms import Terms
 from tests.conftest import own_database
 from tests.domain.planning.plans import NOW
@@ -70,14 +71,14 @@ def test_a_replay_is_the_same_once_its_explanations_are_forgotten(database: Data
     before = solved(database, first)
     later = datetime.now(UTC) + timedelta(days=91)
     with database.transaction() as connection:
-        assert forget_explanations(connection, days=90, now=later, limit=10) >= 2
+        assert forget_explanations(connection, days=90, now=later, limit=100) >= 2
         assert not connection.execute(
             "SELECT FROM plans WHERE company_id = %s AND explanation IS NOT NULL", (fleet.company_id,)
         ).rowcount
         second = ask_for_replay(connection, fleet, now=NOW, trips=0, weighs_deals=True)
     assert solved(database, second) == before
     with database.transaction() as connection:
-        assert forget_trip_inputs(connection, days=90, now=later, limit=10) >= 2
+        assert forget_trip_inputs(connection, days=90, now=later, limit=100) >= 2
         third = ask_for_replay(connection, fleet, now=NOW, trips=0)
     assert solved(database, third).outcomes == {TripOutcome.FORGOTTEN: 2}
 
@@ -133,6 +134,40 @@ def test_a_replay_is_stopped_and_goes_on_and_belongs_to_its_company(
     assert solved(database, replay_id).compared == 2
 
 
+def test_deals_are_told_apart_although_one_took_the_number_of_another() -> None:
+    gone, star, later = (DealUse(7, name, 10.0, cents) for name, cents in (("Mesa", 100), ("Star", 30), ("Mesa", 1)))
+    side = Side(0, 0, 0.0, 0, 0.0, 0.0, 0.0)
+    totals = ReplayTotals()
+    for use in (gone, star, later):
+        solved = Solved(TripOutcome.COMPARED, side, side, deals=(use,))
+        totals.add(TripResult("", NOW.date(), "101", "A", "B", solved))
+    assert [(one.name, one.trips, one.worth_cents) for one in totals.summary().deals] == [
+        ("Mesa", 2, 101),
+        ("Star", 1, 30),
+    ]
+
+
+def test_a_deal_that_did_not_hold_in_the_time_is_not_called_unused(database: Database) -> None:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        for number, first_day, last_day in (
+            (1, None, None),
+            (2, None, "2026-06-30"),
+            (3, "2026-10-01", None),
+            (4, "2026-09-30", "2026-12-31"),
+            (5, None, None),
+        ):
+            connection.execute(
+                "INSERT INTO deals (company_id, brand, discount_per_gallon, valid_from, valid_to, number)"
+                " VALUES (%s, %s, 0.3, %s, %s, %s)",
+                (fleet.company_id, f"Brand {number}", first_day, last_day, number),
+            )
+        used = ReplaySummary(deals=[DealLine(5, "Brand 5, $0.300 off")])
+        days = {"first_day": date(2026, 7, 1), "last_day": date(2026, 9, 30)}
+        unused = never_used(connection, fleet.company_id, used, **days)
+    assert [one.number for one in unused] == [1, 4]
+
+
 def test_a_portion_whose_process_died_is_taken_again_later(database: Database) -> None:
     with database.transaction() as connection:
         replay_id = ask_for_replay(connection, make_fleet(connection), now=NOW)
@@ -145,8 +180,11 @@ def test_an_empty_span_is_refused_and_an_erased_company_leaves_nothing(database:
     with database.transaction() as connection:
         fleet = make_fleet(connection)
         ask_for_replay(connection, fleet, now=NOW)
-    with pytest.raises(NothingToReplay), database.transaction() as connection:
-        ask_for_replay(connection, fleet, Terms({"stop_cost": 0.0}), now=NOW + timedelta(days=70), trips=0)
+    with database.transaction() as connection:
+        before = REPLAYS.all(connection, fleet.company_id)
+        with pytest.raises(NothingToReplay):
+            ask_for_replay(connection, fleet, Terms({"stop_cost": 0.0}), now=NOW + timedelta(days=70), trips=0)
+        assert REPLAYS.all(connection, fleet.company_id) == before, "a page commits after a refusal"
     erase_company(database.transaction, fleet.company_id, now=NOW)
     with database.transaction() as connection:
         assert left_of(connection, fleet.company_id) == (0, 0, 0)

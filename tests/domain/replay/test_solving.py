@@ -158,6 +158,7 @@ def test_terms_are_read_as_they_are_written() -> None:
         ("stop_cost=cheap", "stop_cost"),
         ("discount=0.45", "is no discount"),
         ("discount=X=-1", "is no discount"),
+        ("discount=X=4.5", "1.50 at most"),
         ("discount=X=nan", "is no discount"),
     ],
 )

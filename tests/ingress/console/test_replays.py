@@ -82,11 +82,13 @@ def test_terms_that_make_no_sense_are_told_and_a_replay_is_stopped(world: World,
         ({"reserve_percent": "900"}, "Reserve_percent"),
         ({"discount_brand": "Mesa", "discount": "free"}, "is no discount"),
         ({"more": "without-brand=Nobody's"}, "No station has the brand"),
+        ({"more": "without-deal=Mseas"}, "No station has the brand or the id"),
         ({"stop_cost": "1", "from": "2001-01-01", "to": "2001-01-31"}, "No trip was planned"),
     ):
         refused = browser.submit("/replays", **{**days, **terms})
         assert refused.status_code == 400
         assert fault in words(refused.text), fault
+    assert "No replay was asked for yet" in words(browser.look("/replays")), "what is refused is not stored"
     path = browser.submit("/replays", without_brand="Mesa", **days).headers["location"]
     assert browser.submit(f"{path}/stop").status_code == 303
     assert "it was stopped" in words(browser.look(path))

@@ -15,7 +15,16 @@ from domain.ids import shown_id
 from domain.replay.export import REPLAY_BASIS, REPLAYED_TRIP_COLUMNS, totals_rows, trip_row
 from domain.replay.networks import deals_of, known_brands, never_used
 from domain.replay.portions import results_of
-from domain.replay.replays import REPLAYS, StoredReplay, progress_of, resume_replay, start_replay, stop_replay
+from domain.replay.replays import (
+    REPLAYS,
+    ReplayProgress,
+    StoredReplay,
+    newest_replays,
+    progress_of,
+    resume_replay,
+    start_replay,
+    stop_replay,
+)
 from domain.replay.results import LINE_KINDS, ReplaySummary
 from domain.replay.solving import OUTCOMES_IN_WORDS, TripOutcome
 from domain.replay.terms import ALL_DEALS, QUOTES, Terms, parse_terms, replay_terms
@@ -53,7 +62,7 @@ def show(page: Page) -> Response:
 
 def _form(page: Page, *, fault: str = "", status: int = 200) -> Response:
     form = page.form
-    found = REPLAYS.all(page.connection, page.company_id)[:LISTED]
+    found = newest_replays(page.connection, page.company_id, LISTED)
     policy = read_plan_policy(page.connection, page.company_id)
     return page.render(
         "replays.html",
@@ -61,7 +70,7 @@ def _form(page: Page, *, fault: str = "", status: int = 200) -> Response:
         section="replay",
         fault=fault,
         tenant=page.tenant,
-        replays=[(one, progress_of(page.connection, one.id), one.read_terms) for one in found],
+        replays=[(one, _progress(page, one), one.read_terms) for one in found],
         may_ask=page.session.role in MAY_EDIT_POLICY,
         fields=_VALUES,
         policy=policy._asdict(),
@@ -72,6 +81,11 @@ def _form(page: Page, *, fault: str = "", status: int = 200) -> Response:
         names={ALL_DEALS: "every deal", QUOTES: "net prices of price files"},
         spans=named_spans(page),
     )
+
+
+def _progress(page: Page, replay: StoredReplay) -> ReplayProgress | None:
+    """The progress; None for a replay that is finished, as nearly all in a list are."""
+    return progress_of(page.connection, replay.id) if replay.finished_at is None else None
 
 
 _TEXTS = ("from", "to", "discount_brand", "discount", "more", "against")
@@ -146,7 +160,9 @@ def _result(page: Page, replay: StoredReplay, summary: ReplaySummary) -> dict[st
         ],
         "infeasible": summary.outcomes.get(TripOutcome.INFEASIBLE, 0),
         "feasible": summary.outcomes.get(TripOutcome.FEASIBLE, 0),
-        "unused": never_used(page.connection, replay.company_id, summary) if replay.read_terms.weighs_deals else [],
+        "unused": never_used(page.connection, replay.company_id, summary, **replay.days)
+        if replay.read_terms.weighs_deals
+        else [],
     }
 
 
