@@ -177,7 +177,7 @@ class EmbeddedPostgres:
             "port": str(_POSTGRES_PORT),
             "unix_socket_directories": str(self.sockets),
             "unix_socket_permissions": "0700",
-            "max_connections": "200",
+            "max_connections": "250",
             "shared_buffers": "256MB",
             # After a checkpoint every page goes into the log whole when it is first touched. At 1 GB, one checkpoint
             # every 48 s under 1,560 pushes/s, that was a fifth of the log, and the pages were written as often.

@@ -29,7 +29,7 @@ OWN_ENDPOINT = "OWN_ENDPOINT"
 OWN_CONNECTOR = "OWN_CONNECTOR"
 
 
-MOVED_BY_WORKERS = ["failing_since", "attempts", "failures", "retry_at", "claimed_until", "error"]
+MOVED_BY_WORKERS = ["failing_since", "attempts", "failures", "retry_at", "claimed_until", "error", "payload"]
 """Columns that change while a service runs on the same database and tries to deliver webhooks."""
 
 

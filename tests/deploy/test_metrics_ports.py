@@ -79,7 +79,7 @@ def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_p
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
         assert process.wait(timeout=40) == 1
-    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 9 processes" in (tmp_path / "screen").read_text()
+    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 10 processes" in (tmp_path / "screen").read_text()
 
 
 @pytest.mark.parametrize(

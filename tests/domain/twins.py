@@ -327,6 +327,12 @@ STATES: tuple[tuple[str, ...], ...] = (
     ("UPDATE routes SET status = 'completed', vehicle_id = company_id, driver_id = company_id",),
     ("UPDATE webhook_deliveries SET status = 'failed'", "UPDATE webhook_endpoints SET disabled_at = NULL"),
     ("UPDATE notice_subscriptions SET disabled_at = NULL",),
+    (
+        "UPDATE replays SET stopped_at = NULL, finished_at = NULL",
+        "UPDATE replay_portions SET results = NULL, taken_until = NULL",
+        "UPDATE habit_costs SET driven_at = NULL",
+        "UPDATE ifta_filings SET reopened_at = NULL, compared_at = NULL, is_to_amend = true",
+    ),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""

@@ -26,7 +26,7 @@ def measured(service: Service) -> Measured:
 
 def test_a_running_service_has_no_alert(service: Service) -> None:
     passes = {"import pass", "sweep", "autodrive", "notices", "operator notices", "read status", "housekeeping"}
-    passes |= {"driven roads", "price sources", "burn", "fuel stops", "detention"}
+    passes |= {"driven roads", "price sources", "burn", "fuel stops", "detention", "habits", "statements", "filings"}
     seen = eventually(lambda: measured(service), lambda seen: {one.name for one in seen.passes} == passes)
 
     assert eventually(lambda: find_alerts(measured(service), now=datetime.now(UTC)), lambda alerts: not alerts) == []

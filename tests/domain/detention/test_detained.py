@@ -140,7 +140,8 @@ def test_after_the_last_stop_fixes_tell_whether_the_truck_left(truck: Truck) -> 
     truck.end_route()
 
     assert truck.sweep(6) == 0
-    assert truck.connection.execute("SELECT is_detained FROM dwells").fetchall() == [(False,)], "it is judged once"
+    dwells = truck.connection.execute("SELECT is_detained FROM dwells WHERE route_id = %s", (truck.route_id,))
+    assert dwells.fetchall() == [(False,)], "it is judged once"
     assert truck.dwell.departure is not None
     assert truck.dwell.departure.at == truck.arrived_at + timedelta(hours=1.2)
 
