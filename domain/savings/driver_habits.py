@@ -52,3 +52,9 @@ WHY_LEFT_OUT: Mapping[LeftOut, str] = {
     LeftOut.NO_WAY: "the habit does not arrive",
     LeftOut.TOO_FEW_FILLS: "too few fills in the quarter before",
 }
+
+ANEW = """
+    plan_id = excluded.plan_id, planned_at = excluded.planned_at, driven_at = NULL, left_out = NULL,
+    below_30_cents = NULL, cheapest_cents = NULL, usual_cents = NULL, usual_of = NULL
+"""
+"""SQL that lets a row of `habit_costs` wait again, with another plan."""

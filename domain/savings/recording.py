@@ -14,6 +14,7 @@ from domain.documents import StopDocument
 from domain.planning.choice_costs import COUNTS
 from domain.roads import Point
 from domain.roads.states import ELSEWHERE, default_states
+from domain.savings.driver_habits import ANEW
 
 
 class _Ends(NamedTuple):
@@ -22,12 +23,6 @@ class _Ends(NamedTuple):
 
 
 _ENDS = Statement(_Ends, "SELECT stops->0 AS first, stops->-1 AS last FROM routes WHERE id = %s")
-
-ANEW = """
-    plan_id = excluded.plan_id, planned_at = excluded.planned_at, driven_at = NULL, left_out = NULL,
-    below_30_cents = NULL, cheapest_cents = NULL, usual_cents = NULL, usual_of = NULL
-"""
-"""SQL that lets a row of `habit_costs` wait again, with another plan."""
 
 _RECORD = Command(
     f"""

@@ -18,7 +18,7 @@ from domain.database.connections import Connection, as_json
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
-from domain.savings.recording import ANEW
+from domain.savings.driver_habits import ANEW
 from domain.savings.spans import month_of
 from domain.savings.statement_figures import (
     NO_CHANGES,
