@@ -72,11 +72,15 @@ class Span:
 
 
 def read_month(text: str) -> date:
-    """The first day of the month of a text such as `2026-10`. Raises UnusableSpan for any other text."""
+    """The first day of the month of a text such as `2026-10`. Raises UnusableSpan for any other text, and for months
+    outside the years that are reported."""
     try:
-        return date.fromisoformat(f"{text}-01")
+        month = date.fromisoformat(f"{text}-01")
     except ValueError:
         raise UnusableSpan(f"{text!r} is no month: give a year and a month, such as 2026-10") from None
+    if not FIRST_YEAR <= month.year <= LAST_YEAR:
+        raise UnusableSpan(f"{text} is out of range: years from {FIRST_YEAR} to {LAST_YEAR} are reported")
+    return month
 
 
 def month_of(day: date, time_zone: str) -> Span:

@@ -35,7 +35,7 @@ from domain.savings.report import (
     savings_by_week,
     total_of,
 )
-from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
+from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of, read_month
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand, route_row
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -213,6 +213,12 @@ def test_weeks_begin_with_the_span_and_then_on_mondays(
     sent(connection, settings, fleet.live, at=datetime(2026, 11, 9, 5, 59, tzinfo=UTC))
     sent(connection, settings, fleet.live, at=datetime(2026, 11, 9, 6, 0, tzinfo=UTC))
     assert [week.figures.plans for week in savings_by_week(connection, fleet.live, span)] == [0, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("text", ["9999-12", "1999-12", "2026-13", "2026", "2026-10-01", "x", ""])
+def test_a_text_that_names_no_reported_month_is_refused(text: str) -> None:
+    with pytest.raises(UnusableSpan):
+        read_month(text)
 
 
 def test_spans_are_checked() -> None:
