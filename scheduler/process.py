@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import psycopg
 import redis
@@ -39,6 +38,9 @@ _CLOCK_CHECK_SECONDS = 1.0
 _APART_SECONDS = 0.5
 """Passes begin this long after one another. Many run every minute; at the same moment each would need a connection of
 its own, and a session of PostgreSQL takes up to 12 MB."""
+
+_RETRY_SECONDS = 60.0
+"""A pass that failed runs again so soon, if not before: housekeeping would leave its partitions unmade for an hour."""
 
 _LATE_TICKS_COUNT = {"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
 
@@ -89,15 +91,20 @@ def _lead(
     with Database.of(settings, put_jobs=jobs.put) as database:
         passes = Passes(settings, database, jobs)
         scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
+
+        def tick(name: str, work: Callable[[], dict[str, int]], seconds: float) -> None:
+            is_done = leader.run_pass(name, work, seconds)
+            if not is_done and seconds > _RETRY_SECONDS and not stop.is_set():
+                scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=_RETRY_SECONDS))
+
         began, every = datetime.now(UTC), _all_passes(settings, passes)
         for number, (name, work, seconds) in enumerate(every):
             state.note_pass(name, seconds, "began")
             PASS_EVERY.labels(name).set(seconds)
             for outcome in ("done", "failed"):
                 PASSES.labels(name, outcome)  # so that the first run counts as an increase
-            tick = partial(leader.run_pass, name, work, seconds)
             first = began + timedelta(seconds=number * min(_APART_SECONDS, seconds / len(every)))
-            scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=first)
+            scheduler.add_job(tick, "interval", (name, work, seconds), seconds=seconds, id=name, next_run_time=first)
         if settings.metrics_port is not None:
             gauges = ServiceGauges(database, jobs.client, settings.data)
             scheduler.add_job(
@@ -115,6 +122,7 @@ def _lead(
 
 def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
     return (
+        ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),  # makes the partitions that others write to
         ("import_pass", passes.import_pass, settings.import_pass_seconds),
         ("sweep", passes.sweep, settings.sweep_seconds),
         ("autodrive", passes.autodrive, settings.autodrive_seconds),
@@ -129,7 +137,6 @@ def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
         ("statements", passes.make_statements, _STATEMENTS_SECONDS),
         ("filings", passes.compare_filings, _STATEMENTS_SECONDS),
         ("detention", passes.find_detained, _DETENTION_SECONDS),
-        ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
     )
 
 
@@ -178,23 +185,23 @@ class _Leader:
         with self._one_at_a_time:
             self._leadership.close()
 
-    def run_pass(self, name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> None:
-        """Runs one pass and records the run. Stops the process instead when the lead is lost."""
+    def run_pass(self, name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> bool:
+        """Runs one pass and records the run; False if it failed. Stops the process instead when the lead is lost."""
         try:
             with self._one_at_a_time:
                 if self._stop.is_set():
-                    return
+                    return True
                 self._leadership.check()
         except LeadershipLost as error:
             log.error("scheduler.leadership_lost", error=str(error))
             self.has_lost = True
             self._stop.set()
-            return
+            return True
         started, failed = time.monotonic(), False
         moved: dict[str, int] = {}
         try:
             moved = work()
-        except Exception:  # a failed pass is tried again at its next tick
+        except Exception:
             log.exception("scheduler.pass_failed", work=name)
             failed = True
         self._state.note_pass(name, every_seconds, "failed" if failed else "ended")
@@ -212,6 +219,7 @@ class _Leader:
             record_pass_run(self._jobs.client, run)
         except redis.RedisError:
             log.debug("scheduler.run_not_recorded", work=name)
+        return not failed
 
 
 def _count_run(name: str, seconds: float, moved: Mapping[str, int], *, failed: bool) -> None:
