@@ -42,7 +42,7 @@ class Lane:
             DATABASE_POOL_SIZE="4",
             WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
             CONNECTOR_ALLOWED_HOSTS="127.0.0.1",
-            WEBHOOK_TIMEOUT_SECONDS="1",
+            WEBHOOK_TIMEOUT_SECONDS="5",  # an answer that a busy machine gives too late is asked for again
         )
         self._database = Database.of(settings)
         self._service = Service(f"http://127.0.0.1:{self.processes.ports['ingress']}", self._database, settings)

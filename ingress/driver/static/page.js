@@ -33,12 +33,14 @@
     return fills && (fresh.dataset.plan === old.dataset.plan || Date.now() - touchedAt < BUSY_MILLISECONDS);
   }
 
-  function replace(html, isAfterAnswer) {
+  function replace(html) {
     const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("trip");
     const old = document.getElementById("trip");
-    if (fresh && old && !isAfterAnswer && isBusy(old, fresh)) tag = null;
+    const waits = fresh && old && isBusy(old, fresh);
+    if (waits) tag = null;
     else if (fresh && old && fresh.outerHTML !== old.outerHTML) old.replaceWith(fresh);
     askLater();
+    return !waits;
   }
 
   function kept() {
@@ -82,9 +84,8 @@
     keep(kept().filter((one) => one !== next));
     show("kept", isTaken ? "sent" : "failed");
     tag = null;
-    if (isTaken) await ask(true);
-    else replace(await answer.text(), true);
-    document.getElementById("trip").focus({ preventScroll: true });
+    const isShown = isTaken ? await ask(true) : replace(await answer.text());
+    if (isShown) document.getElementById("trip").focus({ preventScroll: true });
   }
 
   async function send() {
@@ -103,7 +104,7 @@
   }
 
   async function ask(isAfterAnswer) {
-    if (!isAfterAnswer && (asking || document.hidden)) return;
+    if (!isAfterAnswer && (asking || document.hidden)) return false;
     asking = true;
     try {
       const answer = await fetch(here, {
@@ -115,13 +116,14 @@
       if (answer.status === 404) location.reload();
       if (answer.ok) {
         tag = answer.headers.get("ETag");
-        replace(await answer.text(), isAfterAnswer);
+        return replace(await answer.text());
       }
     } catch (error) {
       show("offline", "offline");
     } finally {
       asking = false;
     }
+    return false;
   }
 
   function secondsToNext() {
@@ -151,6 +153,8 @@
     form.querySelectorAll("button").forEach((button) => {
       button.disabled = true;
     });
+    document.activeElement.blur();  // this form is no longer filled in: what comes of it may take its place
+    if (form.closest("details")) form.closest("details").open = false;
     keep(kept().concat(fields.toString()));
     show("kept", "kept");
     send();
