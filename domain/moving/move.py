@@ -12,7 +12,7 @@ that is stopped or dies may be given again at any step; it goes on where it was.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -65,6 +65,7 @@ class Moved(NamedTuple):
 
 
 _TAKE_LOCK = Scalar(NotNull[bool], f"SELECT pg_try_advisory_lock({MOVING_LOCKS}, 0)")
+_FREE_LOCK = Scalar(NotNull[bool], f"SELECT pg_advisory_unlock({MOVING_LOCKS}, 0)")
 
 
 _OWNER = Scalar(NotNull[str], "SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'positions'::regclass")
@@ -259,7 +260,11 @@ def moving_company(
     with _session(source_cell) as source, _session(target_cell) as target:
         if not _TAKE_LOCK.one(source):
             raise CannotMove("another company is being moved from this cell: wait until that is done")
-        yield CompanyMove(company_id, source_cell, target_cell, source, target, by, report, moved_tables())
+        try:
+            yield CompanyMove(company_id, source_cell, target_cell, source, target, by, report, moved_tables())
+        finally:
+            with suppress(psycopg.Error):  # the end of the session frees it, too, though not at once
+                _FREE_LOCK.one(source)
 
 
 @contextmanager
