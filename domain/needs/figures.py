@@ -138,13 +138,18 @@ _FIGURES = (
     Figure(
         name="failed-messages",
         title="Failed messages, 24 hours",
-        # a company looks at its own for seven days, while the route is planned
+        # a company looks at its own for seven days, while the route is planned. A message that was discarded before any
+        # attempt, or for which the driver got a newer one, calls nobody.
         after=timedelta(hours=24),
         sql="""
-            SELECT route_id::text AS id, company_id, coalesce(channel, '') AS about, created_at AS since,
-                   coalesce(error, '') AS detail
-            FROM messages WHERE id >= %(first_id)s AND status = 'failed'
-            ORDER BY created_at DESC
+            SELECT m.route_id::text AS id, m.company_id, coalesce(m.channel, '') AS about, m.created_at AS since,
+                   coalesce(m.error, '') AS detail
+            FROM messages m JOIN routes r ON r.id = m.route_id
+            WHERE m.id >= %(first_id)s AND m.status = 'failed' AND m.attempts > 0
+              AND r.status IN ('planned', 'active', 'completed')
+              AND NOT EXISTS (SELECT FROM messages newer
+                              WHERE newer.route_id = m.route_id AND newer.text IS NOT NULL AND newer.id > m.id)
+            ORDER BY m.created_at DESC
         """,
         what="Messages failed for good within 24 hours",
         what_to_do="Call the drivers; correct their contacts",

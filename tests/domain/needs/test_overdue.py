@@ -92,11 +92,38 @@ def test_a_message_is_overdue_while_it_waits_and_shown_for_a_day_when_it_failed(
     connection.execute("UPDATE messages SET created_at = %s WHERE id = %s", (now - timedelta(minutes=11), message_id))
     assert counted(connection, now) == {"unsent": 1, "silent-trucks": 1}
 
-    connection.execute("UPDATE messages SET status = 'failed', error = 'no such number' WHERE id = %s", (message_id,))
+    fail(connection, message_id)
     assert counted(connection, now) == {"failed-messages": 1, "silent-trucks": 1}
     (row,) = overdue.rows(connection, "failed-messages", limit=10, now=now)
     assert row.detail == "no such number"
     assert "failed-messages" not in counted(connection, now + timedelta(hours=25))
+
+
+def fail(connection: Connection, message_id: UUID, *, attempts: int = 1) -> None:
+    connection.execute(
+        "UPDATE messages SET status = 'failed', error = 'no such number', attempts = %s WHERE id = %s",
+        (attempts, message_id),
+    )
+
+
+def test_a_message_that_no_driver_misses_is_not_shown(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    """Nobody tried to send it, a newer one took its place, or its route was canceled."""
+    route_id = imported(connection, fleet.live, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+    fail(connection, message_id, attempts=0)
+    assert "failed-messages" not in counted(connection, now)
+
+    fail(connection, message_id)
+    change(connection, route_id, status="canceled")
+    assert "failed-messages" not in counted(connection, now)
+
+    change(connection, route_id, status="planned")
+    assert counted(connection, now)["failed-messages"] == 1
+    change(connection, route_id, status="draft", plan_id=None)
+    newer = planned_by_hand(connection, route_id, now=now)
+    assert "failed-messages" not in counted(connection, now)
+    fail(connection, newer)
+    assert counted(connection, now)["failed-messages"] == 1, "the newer one alone"
 
 
 def test_held_routes_are_overdue_after_their_start_and_counted_by_reason(
