@@ -26,7 +26,7 @@ from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings, get_settings
 from domain.wording import counted
 
 app = typer.Typer()
-backup_app = typer.Typer(help="Backups of the embedded database.", invoke_without_command=True)
+backup_app = typer.Typer(invoke_without_command=True)
 
 Release = Annotated[
     bool,

@@ -25,9 +25,7 @@ from domain.ids import read_id, shown_id, with_shown_ids
 from domain.settings import get_settings
 from domain.wording import counted
 
-app = typer.Typer(
-    no_args_is_help=True, help="Companies that dispatch with Fuelroute, and their import and planning policy."
-)
+app = typer.Typer(no_args_is_help=True)
 
 add_commands(
     app,

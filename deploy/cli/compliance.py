@@ -16,7 +16,7 @@ from domain.files.csvfiles import write_records
 from domain.lifecycle import Environment
 from domain.savings.spans import Span
 
-app = typer.Typer(no_args_is_help=True, help="Compliance: the fuel stops that drivers followed, missed and refused.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("report")

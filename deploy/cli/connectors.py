@@ -28,7 +28,7 @@ from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Environment
 from domain.settings import get_settings
 
-app = typer.Typer(invoke_without_command=True, help="Connectors: positions from vendors of telematics.")
+app = typer.Typer(invoke_without_command=True)
 
 ConnectorId = Annotated[
     str, typer.Argument(metavar="CONNECTOR_ID", help="The connector's id, as `connectors list` shows it.")

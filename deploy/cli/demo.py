@@ -9,7 +9,7 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.settings import get_settings
 
-app = typer.Typer(no_args_is_help=True, help="The demo that `fuelroute up --demo` makes.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()

@@ -47,9 +47,7 @@ from domain.savings.spans import Span
 from domain.settings import get_settings
 from domain.wording import counted
 
-app = typer.Typer(
-    no_args_is_help=True, help="Fills: purchases of fuel cards, and what became of the planned fuel stops."
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("import", epilog=f"Fields: {', '.join(field.name for field in FILL_FIELDS.fields)}.")

@@ -40,9 +40,9 @@ from domain.lifecycle import Environment
 from domain.settings import get_settings
 from domain.wording import counted
 
-vehicles_app = typer.Typer(no_args_is_help=True, help="Vehicles of a company's fleet.")
-drivers_app = typer.Typer(no_args_is_help=True, help="Drivers of a company's fleet.")
-mappings_app = typer.Typer(no_args_is_help=True, help="Mappings: the vehicle or driver that a name in the TMS means.")
+vehicles_app = typer.Typer(no_args_is_help=True)
+drivers_app = typer.Typer(no_args_is_help=True)
+mappings_app = typer.Typer(no_args_is_help=True)
 
 
 def _burns(connection: Connection, company_id: UUID, rows: Sequence[StoredVehicle]) -> list[dict[str, Any]]:

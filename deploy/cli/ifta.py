@@ -31,9 +31,7 @@ from domain.ifta.report import (
 from domain.settings import get_settings
 from domain.wording import counted
 
-app = typer.Typer(
-    no_args_is_help=True, help="IFTA, the International Fuel Tax Agreement: miles, gallons and tax by state."
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 QuarterOption = Annotated[

@@ -13,7 +13,7 @@ from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
 
-app = typer.Typer(no_args_is_help=True, help="API keys, with which a TMS or a telematics provider signs in.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("create")

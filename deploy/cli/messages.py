@@ -17,7 +17,7 @@ from domain.messages.due_messages import list_messages
 from domain.messages.withholding import Withheld, list_withheld_messages
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

@@ -25,7 +25,7 @@ from domain.notices.subscriptions import (
 from domain.settings import get_settings
 from domain.text import printable
 
-app = typer.Typer(no_args_is_help=True, help="Notices: tell people of a company, and operators, what needs them.")
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

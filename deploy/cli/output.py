@@ -4,25 +4,50 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import typer
 
-from deploy.terminal import Terminal
 from domain.encoding import write
 from domain.text import printable
 from domain.wording import counted
 
 if TYPE_CHECKING:
+    from deploy.terminal import Terminal
     from domain.files.csvfiles import ImportReport
 
 MOST_PASSED_SHOWN = 50
 """Most passed over rows of an import that are printed."""
 
-screen = Terminal(width=None if sys.stdout.isatty() else 160)
-errors = Terminal(stderr=True)
+
+class _LateTerminal:
+    """Loads Rich when the first text is printed: it takes as long as three starts of Python, and a command that prints
+    JSON needs none of it."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    @cached_property
+    def _terminal(self) -> "Terminal":
+        from deploy.terminal import Terminal
+
+        return Terminal(**self._options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._terminal, name)
+
+    def __enter__(self) -> Any:
+        return self._terminal.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._terminal.__exit__(*raised)
+
+
+screen = cast("Terminal", _LateTerminal(width=None if sys.stdout.isatty() else 160))
+errors = cast("Terminal", _LateTerminal(stderr=True))
 
 
 def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:

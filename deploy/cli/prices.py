@@ -30,8 +30,8 @@ from domain.stations.price_units import ExchangeRates
 from domain.text import printable
 from domain.wording import counted
 
-prices_app = typer.Typer(no_args_is_help=True, help="Price files of truck-stop chains and fuel cards.")
-sources_app = typer.Typer(no_args_is_help=True, help="Sources of price files: folders and SFTP servers.")
+prices_app = typer.Typer(no_args_is_help=True)
+sources_app = typer.Typer(no_args_is_help=True)
 
 PriceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Excel file.")]
 ProfileName = Annotated[

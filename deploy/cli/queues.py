@@ -29,7 +29,7 @@ from domain.settings import get_settings
 from domain.text import printable
 from domain.wording import counted
 
-app = typer.Typer(help="Queues: what is wrong now, dead letters, pauses.")
+app = typer.Typer()
 
 
 def read_route_id(text: str) -> UUID:

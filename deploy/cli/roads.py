@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from domain.operations.compared_roads import ComparedRoad
     from domain.roads.highway_graph import HighwayGraph
 
-app = typer.Typer(no_args_is_help=True, help="Truck roads from an extract of OpenStreetMap; the embedded roads.")
+app = typer.Typer(no_args_is_help=True)
 
 BUILD_STEPS = 7
 """Steps of `build --from`, of which the builder tells."""

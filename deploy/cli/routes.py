@@ -22,7 +22,7 @@ from domain.routes.reading.search import MOST_ROUTES_SEARCHED, RouteSearch, sear
 from domain.text import printable
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="Routes, as the API shows them.")
+app = typer.Typer(no_args_is_help=True)
 
 _LOOK_SECONDS = 1.0
 """The time between two readings of a watched route."""

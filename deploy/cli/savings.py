@@ -54,7 +54,7 @@ from domain.savings.statements import (
 from domain.settings import get_settings
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="Savings of plans against the average price of their corridors.")
+app = typer.Typer(no_args_is_help=True)
 
 Grouping = Literal["week", "truck", "driver", "lane", "plan"]
 

@@ -33,9 +33,9 @@ from domain.stations.listings import DEALS, STATIONS, TAXES
 from domain.text import printable
 from domain.wording import counted
 
-stations_app = typer.Typer(no_args_is_help=True, help="Stations: truck stops and their retail prices.")
-deals_app = typer.Typer(no_args_is_help=True, help="Deals: prices that a company has negotiated.")
-taxes_app = typer.Typer(no_args_is_help=True, help="Taxes of the states on diesel.")
+stations_app = typer.Typer(no_args_is_help=True)
+deals_app = typer.Typer(no_args_is_help=True)
+taxes_app = typer.Typer(no_args_is_help=True)
 
 
 _UNIT_COLUMNS = (

@@ -16,7 +16,7 @@ from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Role
 from domain.settings import get_settings
 
-app = typer.Typer(no_args_is_help=True, help="Users: people who sign in to the console.")
+app = typer.Typer(no_args_is_help=True)
 
 CompanyOption = Annotated[
     UUID | None,

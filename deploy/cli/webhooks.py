@@ -26,7 +26,7 @@ from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewS
 from domain.webhooks.events import EVENT_TYPES
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="Webhooks: tell a company's systems of changes of its routes.")
+app = typer.Typer(no_args_is_help=True)
 
 EndpointId = Annotated[
     str, typer.Argument(metavar="ENDPOINT_ID", help="The endpoint's id, as `webhooks list` shows it.")

@@ -13,6 +13,7 @@ from typer import Typer
 from typer.core import TyperGroup
 
 import deploy.cli
+from deploy.cli.commands import COMMANDS, GROUPS
 from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
 from domain.database.connections import Database
@@ -203,6 +204,33 @@ def test_a_command_loads_what_reads_files_and_finds_roads_only_where_it_does_so(
 
 def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
     assert loaded("companies, keys, users, stations, fleet, routes, messages, notices, settings", "redis") == []
+
+
+def libraries_of(*arguments: str) -> set[str]:
+    """The names of all packages and of our own modules that a command loads until it ends."""
+    program = "import sys; from deploy.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    loaded = done.stderr.split()
+    return {name.partition(".")[0] for name in loaded} | {name for name in loaded if name.startswith("deploy.cli.")}
+
+
+def test_the_version_and_the_list_of_commands_load_none_of_them() -> None:
+    """The list took 3 seconds of processor time while it loaded each command."""
+    commands = {f"deploy.cli.{path.stem}" for path in Path(deploy.cli.__file__).parent.glob("[a-z]*.py")}
+    commands -= {f"deploy.cli.{name}" for name in ("commands", "failures", "garbage", "output", "version")}
+    assert libraries_of("--help") & (commands | {"pydantic", "psycopg", "asyncio"}) == set()
+    assert libraries_of("--version") & (commands | {"typer", "rich", "msgspec", "pydantic"}) == set()
+
+
+def test_the_list_of_commands_says_of_each_what_its_own_help_says_first() -> None:
+    own = dict(commands())
+    for name, entry in {**COMMANDS, **GROUPS}.items():
+        first, _, _ = own[f"fuelroute {name}"].help.partition("\n\n")
+        assert entry.help == " ".join(first.split())
+
+
+def test_a_command_that_prints_json_loads_nothing_of_rich() -> None:
+    assert "rich" not in libraries_of("settings", "--json")
 
 
 def test_the_check_of_the_embedded_servers_addresses_loads_nothing_of_redis() -> None:
