@@ -43,7 +43,8 @@ Costs can be compared, though. A level that suffices for the rest of the way is 
 costs at least one stop more and the cheapest price ahead for each gallon that is missing. Levels that then cost more
 than a finished plan are dropped. On an hour's drive past a thousand stations few are left. Floors change nothing here:
 they forbid stops and allow none, so what is at least to be paid stays, and a finished plan has no stop ahead whose
-floor it could miss.
+floor it could miss. The cost of any plan that is known before does the same from the first candidate on. A station at
+which the smallest purchase alone makes every level cost more than that is driven past without making a stop there.
 
 **Complexity.** A candidate takes time linear in the pieces of V. We know no useful bound on their number. On truck
 trips V has about 8 pieces with 100 candidates, and 14 with 2,000; many stations at one price, all on the road itself,
@@ -59,39 +60,95 @@ demands", Decision Support Systems 54, 2012.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from domain.planning.least_cost import (
     CostFunction,
     CostSegment,
+    StationInGallons,
     after_stops,
     at_least,
     cheaper,
     purchases_of,
     stations_of,
 )
-from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Infeasible, Solution, Trip, objective_of
+from domain.planning.trips import (
+    DOLLAR_TOLERANCE,
+    GALLON_TOLERANCE,
+    BrokenPlan,
+    Infeasible,
+    Purchase,
+    Solution,
+    Trip,
+    drive_trip,
+    objective_of,
+)
 
 TIE_BREAK_DOLLARS = 1e-8
 """Dollars added to the cost of each stop, so that of two plans with equal costs the one with fewer stops is cheaper."""
 
 
-def solve(trip: Trip) -> Solution | Infeasible:
+_MANY, _FEW = 150, 12
+"""From this many candidates on, a plan past one of each few is worth the time that it takes to find."""
+
+_KNOWN_SLACK_DOLLARS = 0.01
+"""Known purchases may break a limit by the error of floating-point sums, so their cost counts with this slack."""
+
+
+def solve(trip: Trip, known: Sequence[Purchase] | None = None) -> Solution | Infeasible:
     """The cheapest purchases. Of two solutions that cost the same, the one with fewer stops wins, then the one that
     stops earlier.
+
+    `known` are purchases that may be a plan of this trip. Where they keep its limits, levels that cost more are dropped
+    from the start; past many stations also those that cost more than a plan with a few of these. The solution is the
+    same.
     """
+    at_most = min(_cost_of_known(trip, known), _cost_of_known(trip, _plan_of_few(trip)))
+    if math.isfinite(at_most):
+        solution = _within_stops(trip, at_most)
+        if isinstance(solution, Solution):
+            return solution
+    return _within_stops(trip, math.inf)
+
+
+def _plan_of_few(trip: Trip) -> Sequence[Purchase] | None:
+    """A plan that stops at the cheapest of each `_FEW` stations alone; None where there is none, or few stations."""
+    if len(trip.candidates) < _MANY or trip.first_stops is not None:
+        return None
+    prices = [one.price for one in trip.candidates]
+    groups = [range(first, min(first + _FEW, len(prices))) for first in range(0, len(prices), _FEW)]
+    few = [min(group, key=prices.__getitem__) for group in groups]
+    found = _within_stops(replace(trip, candidates=tuple(trip.candidates[index] for index in few)), math.inf)
+    if isinstance(found, Infeasible):
+        return None
+    return [Purchase(few[index], gallons) for index, gallons in found.purchases]
+
+
+def _cost_of_known(trip: Trip, known: Sequence[Purchase] | None) -> float:
+    """The most that the cheapest purchases cost; infinite where that is not known."""
+    if known is None:
+        return math.inf
+    try:
+        drive_trip(trip, known)
+    except BrokenPlan:
+        return math.inf
+    return objective_of(trip, known) + _KNOWN_SLACK_DOLLARS
+
+
+def _within_stops(trip: Trip, at_most: float) -> Solution | Infeasible:
     # A limit on stops multiplies the work, so the first attempt has none.
-    solution = _solve(trip, None)
+    solution = _solve(trip, None, at_most)
     if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
-        solution = _solve(trip, trip.max_stops)
+        solution = _solve(trip, trip.max_stops, at_most)
     return solution
 
 
-def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
+def _solve(trip: Trip, max_stops: int | None, at_most: float) -> Solution | Infeasible:
     stations = stations_of(trip)
     reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
     burned = trip.gallons_to(trip.distance_miles)
-    finish = _Finish(max(reserve, trip.end_gallons - GALLON_TOLERANCE) + burned, trip)
+    finish = _Finish(max(reserve, trip.end_gallons - GALLON_TOLERANCE) + burned, trip, at_most)
 
     # One V for each number of stops made, where stops are limited; else one V for all. Below its lowest level, the
     # stops that are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
@@ -100,16 +157,16 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
     if trip.first_stops is not None:
         wanted_without_stop = math.inf
     has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
-    layers: list[CostFunction] = [[]]
     lowest = [-math.inf]
     if max_stops is not None:
-        layers += [[]] * max_stops
         tank = usable - min(reserve, reserve + trip.margin_gallons)
         lowest = [finish.wanted - (max_stops - made) * tank for made in range(max_stops + 1)]
+    layers: list[CostFunction] = [[] for _ in lowest]
 
     last_stop_mile, counted = 0.0, max_stops is not None
     cheapest_ahead = [*accumulate((station.price for station in reversed(stations)), min)][::-1]
     finish.reached([at_least(start, wanted_without_stop)], wanted_without_stop)
+    finish.weigh([start], cheapest_ahead[0] if stations else 0.0)
     for station, candidate, price in zip(stations, trip.candidates, cheapest_ahead, strict=True):
         start = at_least(start, max(lowest[0], station.lowest_passing + trip.margin_gallons))
         layers = [at_least(V, max(low, station.lowest_passing)) for V, low in zip(layers, lowest, strict=True)]
@@ -117,6 +174,8 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
             if finish.line is not None:
                 break
             return _why_infeasible(trip, max_stops, last_stop_mile, candidate.mile)
+        if finish.is_too_dear(station):
+            continue
         begins = start if trip.may_begin_at(station.candidate_index) else []
         stopped = after_stops(layers, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted, start=begins)
         if any(stopped):
@@ -125,6 +184,7 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
             start = start if has_to_stop else finish.cheaper_from(start, price)
             layers = [finish.cheaper_from(V, price) for V in layers]
         layers = [cheaper(V, finish.cheaper_from(S, price)) for V, S in zip(layers, stopped, strict=True)]
+        finish.weigh([start, *layers], price)
     if finish.line is None:
         arrives = any(at_least(V, reserve + burned) for V in [start, *layers])
         return _why_infeasible(trip, max_stops, last_stop_mile, trip.distance_miles, arrives=arrives)
@@ -133,7 +193,8 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
 
 
 class _Finish:
-    """The cheapest of the levels so far with which the truck can drive to the destination without another stop.
+    """The cheapest of the levels so far with which the truck can drive to the destination without another stop, if it
+    costs no more than `at_most`, the cost of a plan that is known.
 
     Levels that cannot lead to a cheaper one are dropped. With the level h below the one wanted, at least `wanted - h`
     gallons are still to be bought, in one stop or more, and none costs less than the cheapest price ahead:
@@ -143,13 +204,14 @@ class _Finish:
     That holds where no price ahead is below what a gallon left at the end is worth.
     """
 
-    def __init__(self, wanted: float, trip: Trip) -> None:
+    def __init__(self, wanted: float, trip: Trip, at_most: float) -> None:
         self.wanted = wanted
         self.line: CostSegment | None = None
         self.level = math.nan
-        self._cost = math.inf
+        self._least, self._price = -math.inf, 0.0
         self._stop_cost = trip.stop_cost
         self._worth = trip.leftover_value_per_gallon
+        self._cost = at_most - self._worth * (trip.gallons_to(trip.distance_miles) + trip.end_gallons)
 
     def reached(self, layers: Sequence[CostFunction], wanted: float) -> bool:
         """Note the cheapest of these levels from the wanted one on. Return whether it is cheaper than the cheapest
@@ -163,9 +225,27 @@ class _Finish:
                     self.line, self.level, self._cost = line, level, line.base + slope * level
         return self.line is not before
 
+    def weigh(self, levels: Sequence[CostFunction], price: float) -> None:
+        """Note the least cost to the end of all these levels, where `price` is the lowest ahead. It holds for all
+        stations from here on until a stop brings a level more: those that pass fewer levels, or a higher price."""
+        if self._cost == math.inf or price < self._worth:
+            self._least = -math.inf
+            return
+        self._price, least = price, math.inf
+        for V in levels:
+            for low, high, (base, slope, *_) in V:
+                least = min(least, base + (slope - price) * low, base + (slope - price) * high)
+        self._least = least + self._stop_cost + self.wanted * price
+
+    def is_too_dear(self, station: StationInGallons) -> bool:
+        """True if no stop at this station leads to a cheaper finish: its smallest purchase costs so much more than the
+        same gallons at the lowest price ahead."""
+        beyond = station.smallest * (station.price - self._price)
+        return self._least + beyond > self._cost + self.wanted * self._worth + DOLLAR_TOLERANCE
+
     def cheaper_from(self, V: CostFunction, price: float) -> CostFunction:
         """The part of V that can lead to a cheaper finish, where `price` is the lowest ahead."""
-        if self.line is None or price < self._worth:
+        if self._cost == math.inf or price < self._worth:
             return V
         kept, most = [], self._cost + self.wanted * self._worth + DOLLAR_TOLERANCE
         for low, high, line in V:

@@ -19,11 +19,11 @@ SPARE_GALLONS = 0.01
 """Slack at each limit; enough for rounding to 0.001 gal."""
 
 
-def solve_rounded(trip: Trip) -> Solution | Infeasible:
+def solve_rounded(trip: Trip, known: Sequence[Purchase] | None = None) -> Solution | Infeasible:
     """The cheapest purchases that a pump can show. Where the optimum uses every last thousandth of a gallon in the
-    tank, the optimum with a little to spare is rounded instead.
+    tank, the optimum with a little to spare is rounded instead. `known` purchases make it faster, as in `solve`.
     """
-    solution = solve(trip)
+    solution = solve(trip, known)
     if isinstance(solution, Infeasible):
         return solution
     rounded = round_and_drive(trip, solution)

@@ -123,6 +123,10 @@ def _passed(one: ExplainedCandidate) -> PassedStation:
     )
 
 
+Solver = Callable[[Trip, Sequence[Purchase] | None], Solution | Infeasible]
+"""Solves a trip. The purchases may be a plan of it, and only make the search shorter."""
+
+
 class SolvedTrip(NamedTuple):
     """A trip under a policy and its cheapest purchases. `kept` has the place of each of the trip's candidates among the
     inputs' stations. `relaxed` are the limits of the policy that no plan keeps."""
@@ -137,17 +141,25 @@ class SolvedTrip(NamedTuple):
         """The purchases, by the places of their stations among the inputs' stations."""
         return [Purchase(self.kept[index], gallons) for index, gallons in self.solution.purchases]
 
+    def purchases_among(self, kept: Sequence[int]) -> Sequence[Purchase] | None:
+        """The purchases by the places of their stations among these; None where one is not there."""
+        places = {station: place for place, station in enumerate(kept)}
+        if any(station not in places for station, _ in self.purchases):
+            return None
+        return [Purchase(places[station], gallons) for station, gallons in self.purchases]
+
 
 def solve_under(
     inputs: KeptTrip,
     policy: PlanPolicy,
     prices: Sequence[float | None] | None = None,
     *,
-    solver: Callable[[Trip], Solution | Infeasible] = solve_rounded,
+    solver: Solver = solve_rounded,
+    known: SolvedTrip | None = None,
 ) -> SolvedTrip | Left:
     """The trip under a policy, or why it is left out. `prices` are the net prices of the stations, None at those where
     the truck may not buy; without them the stations' own count. Limits are relaxed as little as needed, as in any
-    plan."""
+    plan. `known` is the same trip solved otherwise before: it makes the search shorter and changes nothing."""
     if policy.max_detour_miles > inputs.looked_at_miles:
         return Left.TOO_FAR
     candidates = _candidates(inputs, policy, prices)
@@ -173,15 +185,15 @@ def solve_under(
 
     def solved(share_percent: float) -> SolvedTrip | None:
         trip, kept = attempt(limits, share_percent)
-        solution = solver(trip)
+        solution = solver(trip, known.purchases_among(kept) if known is not None else None)
         relaxed: Sequence[RelaxedLimit] = ()
         if isinstance(solution, Infeasible):
-            least = least_relaxation(limits, lambda given: solver(attempt(given, share_percent)[0]))
+            least = least_relaxation(limits, lambda given: solver(attempt(given, share_percent)[0], None))
             if least is None:
                 return None
             relaxed = least.relaxed_from(limits)
             trip, kept = attempt(least, share_percent)
-            solution = solver(trip)
+            solution = solver(trip, None)
         return SolvedTrip(trip, kept, solution, relaxed) if isinstance(solution, Solution) else None
 
     return _with_margin(policy, inputs.spread_percent, solved) or Left.INFEASIBLE

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from domain.planning import optimizer
 from domain.planning.optimizer import solve
 from domain.planning.rounding import round_and_drive
 from domain.planning.trips import BurnedBy, Candidate, Infeasible, Solution, Trip, drive_trip
+from tests.benchmarks.optimizer import truck_trip
 from tests.domain.planning.oracle import DOLLARS_LOST_TO_ROUNDING, milp_objective
 from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip, with_each, with_random_floors
 from tests.repeatable import examples
@@ -106,6 +108,34 @@ def test_the_fewest_stops_win_where_costs_are_equal(trip: Trip) -> None:
     if isinstance(free, Solution):
         assert isinstance(for_a_cent, Solution)
         assert len(free.purchases) == len(for_a_cent.purchases)
+
+
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
+@given(coarse_trips(), st.data())
+def test_what_is_known_before_changes_no_solution(trip: Trip, data: st.DataObject) -> None:
+    """Known are the purchases of the same trip with other prices; they may break a limit, or be no plan at all."""
+    prices = data.draw(st.lists(st.integers(2, 6), min_size=len(trip.candidates), max_size=len(trip.candidates)))
+    other = replace(trip, candidates=tuple(map(with_price, trip.candidates, prices)))
+    other = replace(other, usable_gallons=trip.usable_gallons + data.draw(st.sampled_from([0, 20])))
+    found, expected = solve(other), solve(trip)
+    known = found.purchases if isinstance(found, Solution) else ()
+    assert solve(trip, known) == expected
+    if isinstance(expected, Solution):
+        assert solve(trip, expected.purchases) == expected
+
+
+def with_price(one: Candidate, price: float) -> Candidate:
+    return one._replace(price=float(price))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_past_many_stations_the_solution_is_the_one_without_a_plan_of_few(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trip = truck_trip(200, seed)
+    found = solve(trip)
+    monkeypatch.setattr(optimizer, "_MANY", 1_000)
+    assert solve(trip) == found
 
 
 # --- One limit at a time ---------------------------------------------------------------------------------------
