@@ -126,20 +126,34 @@ def solve_sides(inputs: KeptTrip, terms: ReplayTerms) -> Solved:
     policies = terms.policies()
     prices = [prices_under(inputs, one) for one in (terms.before, terms.after)]
     first = solve_under(inputs, policies[0], prices[0], solver=solve)
-    second = (
-        first
-        if (policies[0], prices[0]) == (policies[1], prices[1])
-        else solve_under(inputs, policies[1], prices[1], solver=solve)
-    )
+    second = first
+    if policies[0] != policies[1] or not _stays_cheapest(first, policies[0], prices[0], prices[1]):
+        second = solve_under(inputs, policies[1], prices[1], solver=solve, known=_solved(first))
     outcome = _outcome(first, second)
     if outcome is not TripOutcome.COMPARED or isinstance(first, Left) or isinstance(second, Left):
         return Solved(outcome)
-    weighed = _weigh(inputs, policies[0], prices[0], first) if terms.weighs_deals else _Weighed()
+    weighed = _weigh(inputs, policies[0], prices, (first, second)) if terms.weighs_deals else _Weighed()
     before, after = (
         _side(inputs, policies[0], policy, paid, solved)
         for policy, paid, solved in zip(policies, prices, (first, second), strict=True)
     )
     return Solved(outcome, before, after, _station_uses(inputs, prices, (first, second)), *weighed)
+
+
+def _stays_cheapest(found: SolvedTrip | Left, policy: PlanPolicy, before: Prices, after: Prices) -> bool:
+    """True if the cheapest plan is certainly the same with other prices: all are equal; or none is lower, and those
+    where it buys are equal. Then every other plan costs what it cost before, or more, or is no plan any more."""
+    if before == after:
+        return True
+    if isinstance(found, Left) or found.relaxed or policy.margin_dollars:
+        return False
+    if any(before[place] != after[place] for place, _ in found.purchases):
+        return False
+    return not any(new is not None and (old is None or new < old) for old, new in zip(before, after, strict=True))
+
+
+def _solved(found: SolvedTrip | Left) -> SolvedTrip | None:
+    return found if isinstance(found, SolvedTrip) else None
 
 
 def _unknown(inputs: KeptTrip, terms: ReplayTerms) -> TripOutcome | None:
@@ -172,10 +186,14 @@ def _outcome(first: SolvedTrip | Left, second: SolvedTrip | Left) -> TripOutcome
 def prices_under(inputs: KeptTrip, terms: Terms) -> Prices:
     """The net price at each station, None where the truck may not buy. A price that the terms do not touch stays as it
     is kept."""
+    if not terms.changes_prices and not terms.changes_network:
+        return [one.net_price for one in inputs.stations]
     return [_price_under(inputs, one, terms) if terms.has_brand(one.brand) else None for one in inputs.stations]
 
 
 def _price_under(inputs: KeptTrip, station: PassedStation, terms: Terms) -> float | None:
+    if not station.deals and station.quote is None and not terms.discounts:
+        return station.net_price
     held = [] if inputs.deals is None else [inputs.deals[number] for number in station.deals]
     kept = [one for one in held if not terms.removes(one, station.station_id)]
     key = brand_key(station.brand)
@@ -267,12 +285,18 @@ class _Weighed(NamedTuple):
     cent_worth_cents: float = 0.0
 
 
-def _weigh(inputs: KeptTrip, policy: PlanPolicy, prices: Prices, found: SolvedTrip) -> _Weighed:
+def _weigh(
+    inputs: KeptTrip, policy: PlanPolicy, both: Sequence[Prices], solved: tuple[SolvedTrip, SolvedTrip]
+) -> _Weighed:
     """The worth of each deal by whose price the plan buys, and of a cent at the stations off the network. A deal of
-    which the plan does not buy is worth nothing on this trip: without it the same plan is the cheapest."""
+    which the plan does not buy is worth nothing on this trip: without it the same plan is the cheapest. `both` are the
+    prices with all deals and without any, for which the trip is `solved`."""
+    (prices, without_any), (found, found_without_any) = both, solved
 
     def cost_with(changed: Prices) -> tuple[SolvedTrip, float] | None:
-        other = solve_under(inputs, policy, changed, solver=solve)
+        other: SolvedTrip | Left = found_without_any
+        if changed != without_any:
+            other = solve_under(inputs, policy, changed, solver=solve, known=found)
         if isinstance(other, Left) or _outcome(found, other) is not TripOutcome.COMPARED:
             return None
         *_, left = drive_trip(other.trip, other.solution.purchases)

@@ -4,6 +4,7 @@ A term is a text such as `reserve=12`, `without-brand=Blue Mesa` or `discount=Lo
 replays all write terms in this way."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -93,6 +94,7 @@ def _is_named(deal: Deal, station_id: str, name: str) -> bool:
     return brand_key(deal.brand) == brand_key(name) if deal.brand is not None else station_id == name
 
 
+@lru_cache(maxsize=20_000)  # each trip of a replay passes hundreds of stations of the same brands
 def brand_key(brand: str | None) -> str:
     """The words of a brand, by which two are compared; empty for none."""
     return " ".join(brand_words(brand)) if brand else ""

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.explanation import Explanation, pack_explanation, unpack_explanation
-from domain.planning.what_if import inputs_of
+from domain.planning.what_if import inputs_of, solve_under
+from domain.replay import solving
 from domain.replay.packed_inputs import UnreadableInputs, pack_inputs, unpack_inputs
 from domain.replay.solving import Side, Solved, TripOutcome, solve_sides
 from domain.replay.terms import ReplayTerms, Terms, UnusableTerm, parse_terms, replay_terms, term_texts
@@ -84,6 +85,52 @@ def test_what_may_only_help_never_costs_more(
     for solved in (same, discounted):
         for side, of_side in zip(both(solved), ("before", "after"), strict=True):
             assert side.pump_cents == sum(getattr(one, f"cents_{of_side}") for one in solved.stations)
+
+
+CHANGES = (
+    Terms(without_deals=("Mesa",)),
+    Terms(without_brands=("Star",)),
+    Terms(discounts=(("Star", 0.3),)),
+    Terms({"stop_cost": 5.0}),
+    Terms({"margin_dollars": 5.0}, without_brands=("Magnolia",)),
+)
+
+
+@settings(deadline=None, max_examples=examples(40), derandomize=True)
+@given(PLACES, POLICIES, st.sampled_from(CHANGES), st.booleans())
+def test_the_figures_are_the_same_when_every_side_is_solved_by_itself(
+    places: list[tuple[int, float, str, bool]], policy: dict[str, Any], after: Terms, weighs_deals: bool
+) -> None:
+    kept = inputs_of(trip(places, **policy))
+    terms = replay_terms(usual_policy(**policy), Terms(), after, weighs_deals=weighs_deals)
+    found = solve_sides(kept, terms)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solving, "_stays_cheapest", lambda *_: False)
+        patch.setattr(solving, "solve_under", by_itself)
+        assert solve_sides(kept, terms) == found
+
+
+def by_itself(*given: Any, known: Any = None, **options: Any) -> Any:
+    """The trip solved without anything that is known of it."""
+    return solve_under(*given, **options)
+
+
+def test_a_trip_that_buys_nothing_at_a_chain_is_not_solved_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved: list[Any] = []
+
+    def counted(*given: Any, **known: Any) -> Any:
+        solved.append(given)
+        return solve_under(*given, **known)
+
+    monkeypatch.setattr(solving, "solve_under", counted)
+    explanation = trip(
+        [(5, 3.0, "Mesa", False), (30, 3.1, "Mesa", False), (40, 4.2, "Star", True), (55, 4.0, "Star", False)]
+    )
+    before, after = both(replayed(explanation, Terms(without_brands=("Star",))))
+    assert before == after
+    assert len(solved) == 1
+    replayed(explanation, Terms(without_brands=("Mesa",)))
+    assert len(solved) == 3
 
 
 @settings(deadline=None, max_examples=examples(20))
