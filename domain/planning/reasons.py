@@ -122,7 +122,7 @@ def ways_of_fueling(trip: Trip, gallons: Sequence[float], objective: float | Non
     cheapest pump in each range."""
     if objective is None:
         return []
-    trip = replace(trip, max_stops=None)  # the rules of thumb have no such limit
+    trip = replace(trip, max_stops=None, first_stops=None)  # the rules of thumb have no such limits
     return [
         _way("this plan", trip, [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]),
         _by_rule("fill up at every need", trip, at_every_need),

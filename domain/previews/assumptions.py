@@ -23,6 +23,7 @@ def assumptions_of(
         *_of_stops(asked),
         *_of_start(asked, task, now),
         *_of_vehicle(asked.vehicle or PreviewVehicleInput(), task, plan),
+        *_of_choice(task, plan),
         *_of_policy(asked),
         *_of_road(plan),
         *_of_prices(corridor, now),
@@ -75,6 +76,15 @@ def _of_vehicle(given: PreviewVehicleInput, task: PreviewTask, plan: ComputedPla
 
 def _from(source: str) -> str:
     return source if source == "the default" else f"from {source}"
+
+
+def _of_choice(task: PreviewTask, plan: ComputedPlan | NoPlan) -> Iterator[Assumption]:
+    if task.kept is None or isinstance(plan, NoPlan):
+        return
+    if plan.chosen is not None:
+        yield Assumption("choice", f"the driver keeps what he has chosen: {task.kept.in_words}")
+    else:
+        yield Assumption("choice", f"the driver had chosen {task.kept.in_words}, but {plan.given_up}")
 
 
 def _of_policy(asked: PreviewInput) -> Iterator[Assumption]:

@@ -36,6 +36,8 @@ from domain.previews.shapes import LONGEST_MILES, PreviewInput, PreviewStopInput
 from domain.previews.towns import NamedTown, UnknownTown, default_towns
 from domain.roads import great_circle_miles
 from domain.roads.sphere import stop_point
+from domain.routes.plans.choices import choice_ahead
+from domain.routes.plans.made_choices import KeptChoice
 from domain.routes.plans.measured_burn import with_measured_burn
 from domain.telematics.feed import vehicles_named
 
@@ -50,11 +52,13 @@ class NoSuchRoute(Exception):
 @dataclass(frozen=True, slots=True)
 class PreviewTask:
     """A load to plan. `route` is the stored route, where one was named; `truck` the one of the fleet, where there is
-    one. `is_on_its_way`: the truck has reached the first stop, and the plan begins where it is."""
+    one. `is_on_its_way`: the truck has reached the first stop, and the plan begins where it is. `kept`: the choice that
+    its driver has."""
 
     plan: PlanTask
     truck: "FleetTruck | None" = None
     is_on_its_way: bool = False
+    kept: KeptChoice | None = None
 
 
 class FleetTruck(NamedTuple):
@@ -134,12 +138,15 @@ def _on_its_way(
     is_draft = route.status == RouteStatus.DRAFT
     simulated = newest_at_first_stop(connection, started) if is_draft else started.newest_at
     task = plan_task_as_of(connection, started, live_now(started, now) or simulated or started.arrived_at)
+    kept = None
     if route.status == RouteStatus.ACTIVE:
         task, _ = with_measured_burn(connection, task)
+        kept = choice_ahead(connection, tenant, route.id)
+        task = replace(task, wanted=kept.wanted if kept is not None else None)
     truck = _TRUCK.first(connection, {**tenant._asdict(), "vehicle_id": started.vehicle_id})
     if asked.scheduled_start is not None:
         task = replace(task, departure=max(asked.scheduled_start, task.as_of))
-    return PreviewTask(_as_asked(task, asked), truck, is_on_its_way=True)
+    return PreviewTask(_as_asked(task, asked), truck, is_on_its_way=True, kept=kept)
 
 
 def _from_stops(connection: Connection, tenant: Tenant, load: _Load, asked: PreviewInput, now: datetime) -> PreviewTask:

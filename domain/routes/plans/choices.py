@@ -17,6 +17,7 @@ from domain.lifecycle import ChoiceStatus, Environment
 from domain.planning.choice_costs import COUNTS
 from domain.routes import events
 from domain.routes.events import ImpossibleStep
+from domain.routes.plans.made_choices import KeptChoice, kept_choice
 from domain.routes.plans.planned_stops import fuel_stops_behind
 from domain.routes.plans.replans import ask_for_replan
 from domain.routes.plans.stored_choices import COLUMNS, TABLES, StoredChoice, choice_in_words
@@ -110,6 +111,12 @@ def choose(
     return ChoiceStatus.TAKEN
 
 
+def choice_ahead(connection: Connection, tenant: Tenant, route_id: UUID) -> KeptChoice | None:
+    """The choice that the driver of a route has, while its first fuel stop is ahead; None where he has none."""
+    route = _ROUTE.first(connection, (*tenant, route_id))
+    return kept_choice(connection, route.plan_id) if route is not None and not fuel_stops_behind(route) else None
+
+
 def decline(
     connection: Connection, tenant: Tenant, route_id: UUID, choice_id: UUID, by: Actor, *, now: datetime
 ) -> ChoiceStatus:
@@ -171,6 +178,7 @@ def _take(
         text=f"chosen: {choice_in_words(choice)}",
         fuelStopsPassed=passed,
         choice=str(choice.id),
+        agreedCents=choice.extra_cents,
     )
     instead_of = _instead_of(route, passed)
     if instead_of is not None:

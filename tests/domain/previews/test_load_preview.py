@@ -13,14 +13,18 @@ from domain.contract.checking import Invalid
 from domain.contract.shapes import FuelPlan
 from domain.database.connections import Connection, Tenant
 from domain.ids import new_id, shown_id
-from domain.lifecycle import Environment
+from domain.lifecycle import ChoiceKind, Environment
 from domain.previews.preview_tasks import NoSuchRoute
 from domain.previews.shapes import PolicyOverrides
+from domain.routes.plans.choices import choose
+from domain.routes.plans.stored_choices import menu_of
 from domain.settings import Settings
 from tests.domain.helpers import imported
 from tests.domain.previews.loads import Previews, load
+from tests.domain.routes.journey import Journey
 from tests.domain.routes.trip import Trip
-from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, NEWARK, Fleet, make_fleet
+from tests.jobs import jobs_of
 
 
 @pytest.fixture
@@ -255,3 +259,34 @@ def test_a_road_past_too_many_truck_stops_is_refused(previews: Previews, monkeyp
     monkeypatch.setattr("tests.domain.previews.loads.MOST_PASSES", 20)
     with pytest.raises(Invalid, match=r"policy\.maxDetourMiles: The road passes"):
         previews.of(**load(policy={"maxDetourMiles": 100}))
+
+
+def test_a_preview_of_a_route_on_its_way_keeps_the_choice_of_its_driver(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    previews = Previews(connection, settings, fleet.live, now)
+    journey = Journey(connection, fleet, settings, now, live=True, menus=True)
+    choice = next(
+        one for one in menu_of(connection, journey.tenant, journey.route.plan_id) if one.kind == ChoiceKind.OTHER_CHAIN
+    )
+
+    def first_stop_and_assumption() -> tuple[str, str | None]:
+        answer = previews.of(now=journey.now, routeId=shown_id("rte", journey.route_id)).answer
+        assert answer.fuel_plan is not None
+        assumed = {one.field: one.text for one in answer.assumed}
+        return answer.fuel_plan.stops[0].name, assumed.get("choice")
+
+    cheapest, none = first_stop_and_assumption()
+    choose(connection, journey.tenant, journey.route_id, choice.id, DOT, now=journey.now)
+    journey.run(jobs_of(connection))
+    kept, assumed = first_stop_and_assumption()
+    assert (kept, none) == (choice.document["stops"][0]["name"], None)
+    assert assumed is not None
+    assert assumed.startswith("the driver keeps what he has chosen: another chain")
+
+    connection.execute("UPDATE stations SET retail_price = 4.9 WHERE station_id = %s", (choice.station_ids[0],))
+    again, given_up = first_stop_and_assumption()
+    assert again == cheapest
+    assert given_up is not None
+    assert given_up.startswith("the driver had chosen another chain")
+    assert given_up.endswith("more by now")
