@@ -142,6 +142,8 @@ class PlanCause(TypedDict):
     """The id of the choice that the plan was made for."""
     insteadOf: NotRequired[str]
     """The station where the driver would fuel next without any choice."""
+    agreedCents: NotRequired[int]
+    """The extra cost of the choice when it was taken. Plans that keep the choice are measured by it."""
 
 
 class TimelineEntry(TypedDict):

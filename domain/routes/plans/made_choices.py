@@ -64,16 +64,18 @@ def _wanted(taken: "_Taken | _OfPlan", instead_of: str | None, *, fuel_stops_pas
 
 
 _MOST_CENTS = f"""
-    CASE WHEN taken.decided_by IS NOT NULL THEN taken.extra_cents
-         ELSE greatest(taken.extra_cents, (SELECT round(100 * driver_allowance)::bigint FROM companies
+    CASE WHEN taken.decided_by IS NOT NULL THEN taken.agreed_cents
+         ELSE greatest(taken.agreed_cents, (SELECT round(100 * driver_allowance)::bigint FROM companies
                                            WHERE id = taken.company_id) - (
              SELECT coalesce(sum(greatest(c.extra_cents, 0)), 0)::bigint FROM plan_choices c
              WHERE c.route_id = taken.route_id AND c.id <> taken.id AND {COUNTS})) END + {CENTS_DEARER}
 """
-"""SQL of the most that a choice `taken` may cost when a plan is made for it: what the dispatcher saw, or what is left
-of the allowance."""
+"""SQL of the most that a choice `taken` may cost when a plan is made for it: what was agreed when it was taken, or what
+is left of the allowance."""
 _MOST_CENTS_OF_TAKEN = Scalar(
-    int, f"SELECT {_MOST_CENTS} FROM plan_choices taken WHERE taken.id = %s AND taken.status = 'taken'"
+    int,
+    f"SELECT {_MOST_CENTS} FROM (SELECT c.*, c.extra_cents AS agreed_cents FROM plan_choices c WHERE c.id = %s) taken"
+    " WHERE taken.status = 'taken'",
 )
 _MAKE = Command(
     "UPDATE plan_choices SET status = 'chosen', made_plan_id = %s, extra_cents = %s, pump_cents = %s WHERE id = %s"
@@ -115,6 +117,7 @@ class _OfPlan(NamedTuple):
     extra_cents: int
     station_ids: list[str]
     instead_of: str | None
+    agreed_cents: NotNull[int]
     most_cents: NotNull[int]
 
 
@@ -122,11 +125,15 @@ _OF_PLAN = Statement(
     _OfPlan,
     f"""
     SELECT taken.id, taken.kind, taken.document, taken.extra_cents, taken.station_ids,
-           p.cause->>'insteadOf' AS instead_of, {_MOST_CENTS} AS most_cents
-    FROM plans p JOIN plan_choices taken ON taken.route_id = p.route_id AND taken.id::text = p.cause->>'choice'
-    WHERE p.id = %s AND taken.status = 'chosen'
+           taken.instead_of, taken.agreed_cents, {_MOST_CENTS} AS most_cents
+    FROM (SELECT c.*, p.cause->>'insteadOf' AS instead_of,
+                 coalesce((p.cause->>'agreedCents')::bigint, c.extra_cents) AS agreed_cents
+          FROM plans p JOIN plan_choices c ON c.route_id = p.route_id AND c.id::text = p.cause->>'choice'
+          WHERE p.id = %s) taken
+    WHERE taken.status = 'chosen'
     """,
 )
+"""Causes that an earlier release stored do not say what was agreed: it is what the choice costs by then."""
 _COSTS_NOW = Command("UPDATE plan_choices SET extra_cents = %s, pump_cents = %s WHERE id = %s")
 
 
@@ -136,10 +143,11 @@ class KeptChoice(NamedTuple):
     id: UUID
     in_words: str
     wanted: Wanted
+    agreed_cents: int
 
     def in_cause(self, cause: PlanCause) -> PlanCause:
         """The cause of a plan that keeps the choice."""
-        cause = PlanCause(**{**cause, "choice": str(self.id)})
+        cause = PlanCause(**{**cause, "choice": str(self.id), "agreedCents": self.agreed_cents})
         if self.wanted.instead_of is not None:
             cause["insteadOf"] = self.wanted.instead_of
         return cause
@@ -152,7 +160,7 @@ def kept_choice(connection: Connection, plan_id: UUID) -> KeptChoice | None:
     if row is None or row.kind == ChoiceKind.CHEAPEST:
         return None
     wanted = _wanted(row, row.instead_of, fuel_stops_passed=0)._replace(most_cents=row.most_cents)
-    return KeptChoice(row.id, choice_in_words(row), wanted)
+    return KeptChoice(row.id, choice_in_words(row), wanted, row.agreed_cents)
 
 
 def note_kept(connection: Connection, choice_id: UUID, chosen: Chosen) -> None:

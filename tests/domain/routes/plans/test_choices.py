@@ -19,6 +19,7 @@ from domain.planning.stored_plans import await_menu
 from domain.routes.events import ImpossibleStep, events_of
 from domain.routes.plans import choices, menus
 from domain.routes.plans.closed_stations import close_station
+from domain.routes.plans.made_choices import CENTS_DEARER
 from domain.routes.plans.replans import ask_for_replan
 from domain.routes.plans.reviews import review_failed
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
@@ -423,3 +424,22 @@ def test_a_choice_whose_station_is_refused_is_given_up(journey: Journey) -> None
     *_, newest = journey.versions()
     assert newest.cause["text"].endswith("was chosen, but its station is closed, or was refused")
     assert len(journey.messages()) == 3
+
+
+def test_a_choice_that_becomes_a_little_dearer_with_each_plan_does_not_drift_beyond_what_was_agreed(
+    journey: Journey,
+) -> None:
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    assert choose(journey, choice, DOT) == "taken"
+    agreed = choice.extra_cents
+    costs = []
+    for _ in range(2):
+        journey.connection.execute("UPDATE stations SET retail_price = retail_price * (1 + 35.0 / %s)", (agreed,))
+        replanned(journey, "off_road")
+        costs.append(now_of(journey, choice).extra_cents)
+
+    *_, kept, newest = journey.versions()
+    assert agreed + 20 < costs[0] <= agreed + CENTS_DEARER
+    assert (kept.cause["choice"], kept.cause["agreedCents"]) == (str(choice.id), agreed)
+    assert newest.cause["text"].endswith("more by now"), "70 cents are more than what was agreed"
+    assert newest.station_ids != choice.station_ids
