@@ -1,6 +1,7 @@
 """Tells if a station of a plan was closed, or refused by the driver, while the plan was computed.
 
-Such a plan is computed once more instead of told: as soon as the closure is looked at, another one would be told."""
+Such a plan, the first one of a route or a later one, is computed once more instead of told: as soon as the closure is
+looked at, another one would be told."""
 
 from datetime import datetime
 from typing import NamedTuple

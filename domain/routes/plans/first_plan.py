@@ -18,6 +18,7 @@ from domain.planning.plan_tasks import PlanTask, RouteToPlan, load_plan_task
 from domain.planning.stored_plans import await_menu, store_plan
 from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, make_menu_job, send_message_job
 from domain.routes import transitions
+from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.stations.corridor_offers import Corridor
 
 PlanOutcome = Literal["planned", "infeasible", "outdated"]
@@ -71,11 +72,15 @@ def finish_plan(
 ) -> PlanOutcome:
     """Stores a first plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
 
-    `outdated`: the route was changed while the plan was computed, so nothing is stored. The change of the route has
-    enqueued the work that is due now.
+    `outdated`: nothing is stored. The route was changed while the plan was computed, and the change has enqueued the
+    work that is due now; or a station of the plan was closed, and the plan is computed once more.
     """
     route = task.route
     if not transitions.lock_for_plan(connection, route.id, route.revision):
+        return "outdated"
+    if is_closed_meanwhile(connection, route, plan, now=now):
+        transitions.plan_later(connection, route.id, route.revision, at=now + SWEEP_GRACE)
+        after_commit(connection, build_plan_job(route.id, route.company_id))
         return "outdated"
     plan_id = store_plan(connection, task, corridor, plan, now=now)
     if isinstance(plan, NoPlan):

@@ -16,12 +16,13 @@ from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.trips import drive_trip
-from domain.queue.jobs import make_menu_job, process_positions_job, send_message_job
+from domain.queue.jobs import build_plan_job, make_menu_job, process_positions_job, send_message_job
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes import transitions
 from domain.routes.plans import first_plan
+from domain.routes.plans.closed_stations import close_station
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
@@ -313,3 +314,25 @@ def test_a_plan_is_due_until_it_is_made(
     assert route_id in due(now=now + timedelta(minutes=2, seconds=1))
     planned_by_hand(connection, route_id, now=now)
     assert route_id not in due(now=now + timedelta(minutes=2))
+
+
+@pytest.mark.usefixtures("prices")
+def test_no_driver_is_sent_to_a_station_that_was_closed_while_his_first_plan_was_computed(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id, then = arrived(connection, fleet, settings, now, fuel_percent=40), now + timedelta(minutes=1)
+    task = task_of(connection, route_id, then)
+    corridor, plan = build(connection, task, now=then)
+    assert isinstance(plan, ComputedPlan)
+    station_id = plan.stops[0].station.station_id
+    close_station(connection, station_id, fleet.company_id, now + timedelta(days=7), DOT, now=then)
+    jobs_of(connection)
+
+    assert first_plan.finish_plan(connection, task, corridor, plan, now=then) == "outdated"
+    assert jobs_of(connection) == [build_plan_job(route_id, fleet.company_id)]
+    assert status_of(connection, route_id) == RouteStatus.DRAFT
+
+    again = task_of(connection, route_id, then)
+    assert first_plan.finish_plan(connection, again, *build(connection, again, now=then), now=then) == "planned"
+    (shown,) = connection.execute("SELECT station_ids FROM plans WHERE route_id = %s", (route_id,)).fetchall()
+    assert station_id not in shown[0]
