@@ -16,7 +16,7 @@ from domain.database.statements import Command, NotNull, Statement
 from domain.detention.fixes_at_stop import read_fixes_since, with_departure
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.routes.visits import IMPLIED, load_visits
+from domain.routes.visits import IMPLIED, load_visits, note_judged
 
 FOUND_WITHIN = timedelta(days=7)
 """Arrivals longer ago are not looked at."""
@@ -48,7 +48,7 @@ _FREE_TIME_OVER = Statement(
         SELECT v.route_id, v.stop
         FROM visits v JOIN companies c ON c.id = v.company_id
         JOIN tracks t ON t.vehicle_id = v.vehicle_id AND t.environment = v.environment
-        WHERE v.arrived_at > %(since)s
+        WHERE v.is_to_judge AND v.arrived_at > %(since)s
           AND coalesce(v.departed_at, t.newest_at)
               >= v.arrived_at + make_interval(secs => c.detention_free_minutes * 60)
           AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("c.id")}
@@ -71,6 +71,31 @@ _FREE_TIME_OVER = Statement(
 )
 """The stays that were long enough come first, by the times alone, so that the stops of few routes are unpacked. The
 newest are judged first: a stop that cannot be judged yet holds up no other."""
+
+
+class _Stop(NamedTuple):
+    route_id: UUID
+    stop: int
+
+
+_NOTHING_LEFT = Statement(
+    _Stop,
+    f"""
+    SELECT v.route_id, v.stop
+    FROM visits v JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
+    WHERE v.is_to_judge AND v.arrived_at > %(since)s AND v.departed_at IS NOT NULL AND {is_at_work("c.id")}
+      AND (v.departure_evidence->>'source' IS NOT DISTINCT FROM '{IMPLIED}'
+           OR v.departed_at < greatest(v.arrived_at, (r.stops->v.stop->'arrivalWindow'->>'start')::timestamptz)
+                              + make_interval(secs => c.detention_free_minutes * 60)
+           OR EXISTS (SELECT FROM dwells d
+                      WHERE d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at))
+    ORDER BY v.arrived_at LIMIT %(limit)s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+    """,
+)
+"""Stops that their trucks left in time, or that were judged before and have changed since. A pass notes some of them;
+the next one finds the others."""
+_NOTED_AT_ONCE = 5_000
 _STORE = Command(
     "INSERT INTO dwells (company_id, environment, route_id, stop, arrived_at, free_minutes, free_until, is_detained,"
     " judged_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -83,12 +108,15 @@ _STORE = Command(
 
 def find_detained(connection: Connection, *, radius_meters: float, now: datetime, limit: int = 500) -> int:
     """Judges the stops whose free time has ended since the last pass. Returns how many trucks are detained."""
-    detained = 0
-    for at_stop in _FREE_TIME_OVER.all(connection, {"since": now - FOUND_WITHIN, "limit": limit}):
+    detained, noted = 0, list[tuple[UUID, int]]()
+    since = now - FOUND_WITHIN
+    for at_stop in _FREE_TIME_OVER.all(connection, {"since": since, "limit": limit}):
         judged = _is_detained(connection, at_stop, radius_meters)
         if judged is not None:
             _STORE.execute(connection, (*_row(at_stop), judged, now))
+            noted.append((at_stop.route_id, at_stop.stop))
             detained += judged
+    note_judged(connection, [*noted, *_NOTHING_LEFT.all(connection, {"since": since, "limit": _NOTED_AT_ONCE})])
     return detained
 
 

@@ -76,7 +76,9 @@ _STORE_VISITS = Command(
     ON CONFLICT (route_id, stop) DO UPDATE SET
         vehicle_id = excluded.vehicle_id, arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
         arrival_evidence = excluded.arrival_evidence, departure_evidence = excluded.departure_evidence,
-        stored_at = excluded.stored_at
+        stored_at = excluded.stored_at,
+        is_to_judge = visits.is_to_judge OR (visits.vehicle_id, visits.arrived_at, visits.departed_at)
+            IS DISTINCT FROM (excluded.vehicle_id, excluded.arrived_at, excluded.departed_at)
     """
 )
 
@@ -97,6 +99,18 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
     ]
     if rows:
         _STORE_VISITS.execute(connection, {"now": now, "visits": as_json(rows), "routes": list(visits)})
+
+
+_JUDGED = Command(
+    "UPDATE visits v SET is_to_judge = false FROM unnest(%s::uuid[], %s::int[]) AS judged (route_id, stop)"
+    " WHERE v.route_id = judged.route_id AND v.stop = judged.stop"
+)
+
+
+def note_judged(connection: Connection, stops: Sequence[tuple[UUID, int]]) -> None:
+    """Leaves visits out of the passes that look for detained trucks, until they change. Their routes are locked."""
+    if stops:
+        _JUDGED.execute(connection, ([route_id for route_id, _ in stops], [stop for _, stop in stops]))
 
 
 class _Judged(NamedTuple):

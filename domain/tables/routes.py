@@ -234,6 +234,7 @@ class Visits(SQLModel, table=True):
         Index("visits_with_evidence", "route_id", postgresql_where=text("arrival_evidence IS NOT NULL")),
         Index("visits_by_vehicle", "vehicle_id", "environment", "stored_at"),
         Index("visits_by_arrival", "arrived_at"),
+        Index("visits_to_judge", "arrived_at", postgresql_where=text("is_to_judge")),
     )
 
     company_id: UUID
@@ -251,6 +252,8 @@ class Visits(SQLModel, table=True):
     departure_evidence: dict[str, Any] | None = json_column(null=True)
     stored_at: datetime = time_column(now=True)
     """When the truck last moved the route on, by our clock: equal for all visits of a route."""
+    is_to_judge: bool = Field(default=True, sa_column_kwargs={"server_default": text("true")})
+    """False once the truck was found detained here, or gone before the free time ended; see `detention/detained.py`."""
 
 
 class RouteEvents(SQLModel, table=True):

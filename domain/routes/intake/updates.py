@@ -104,6 +104,8 @@ _MOVE_ASIDE = Command(
     "UPDATE visits SET stop = -1 - moved.target FROM unnest(%s::int[], %s::int[]) AS moved (source, target)"
     " WHERE route_id = %s AND stop = moved.source"
 )
+_JUDGE_AGAIN = Command("UPDATE visits SET is_to_judge = true WHERE route_id = %s AND NOT is_to_judge")
+"""The push may bring another appointment, from which the free time counts."""
 _MOVE_BACK = Command("UPDATE visits SET stop = -1 - stop WHERE route_id = %s AND stop < 0")
 
 
@@ -114,6 +116,7 @@ def _keep_visits(connection: Connection, update: Update) -> None:
     old = _VISITED.first(connection, (route_id,))
     if old is None:
         return
+    _JUDGE_AGAIN.execute(connection, (route_id,))
     stops = msgspec.convert(old, list[RouteStopInput])
     moves = stops_that_stay(stops, new.stops)
     if moves == {position: position for position in range(len(stops))}:

@@ -39,7 +39,10 @@ class Truck:
         self.connection, self.fleet, self.settings, self.arrived_at = connection, fleet, settings, now
         self.opens_at = now + timedelta(hours=1)
         window = {"start": self.opens_at.isoformat(), "end": (self.opens_at + timedelta(hours=2)).isoformat()}
-        self.route_id = imported(connection, fleet.live, now=now, stops=[{**JOLIET, "arrivalWindow": window}, NEWARK])
+        self.push(stops=[{**JOLIET, "arrivalWindow": window}, NEWARK])
+
+    def push(self, **changes: Any) -> None:
+        self.route_id = imported(self.connection, self.fleet.live, now=self.arrived_at, externalId="LOAD-1", **changes)
 
     def stand(self, hours: float, *, stop: dict[str, Any] = JOLIET, meters: float = 20.0) -> None:
         """Sends a fix every 10 minutes so long, and one more a minute before, so that it has arrived."""
@@ -78,6 +81,12 @@ class Truck:
     def sweep(self, hours: float, *, limit: int = 500) -> int:
         now = self.arrived_at + timedelta(hours=hours)
         return find_detained(self.connection, radius_meters=RADIUS, now=now, limit=limit)
+
+    @property
+    def is_to_judge(self) -> bool:
+        asked = "SELECT is_to_judge FROM visits WHERE route_id = %s AND stop = 0"
+        (found,) = self.connection.execute(asked, (self.route_id,)).fetchall()
+        return bool(found[0])
 
     @property
     def dwell(self) -> Dwell:
@@ -163,6 +172,32 @@ def test_a_stop_that_cannot_be_judged_holds_up_no_other(truck: Truck, settings: 
     later.stand(3.5)
 
     assert later.sweep(3.6, limit=1) == 1
+
+
+def test_a_stop_that_was_left_in_time_is_looked_at_again_only_when_it_changes(truck: Truck) -> None:
+    truck.stand(2.0)
+    truck.sweep(2.1)
+    assert truck.is_to_judge, "it is still there"
+
+    truck.drive_off(2.2)
+    truck.sweep(2.3)
+    assert not truck.is_to_judge
+
+    truck.connection.execute("UPDATE visits SET departed_at = NULL WHERE route_id = %s", (truck.route_id,))
+    truck.send([240, 242, 244], meters=4_000.0, speed_mph=50.0)
+    assert truck.is_to_judge, "another departure"
+
+
+def test_a_stop_whose_appointment_was_moved_to_an_earlier_hour_is_judged_again(truck: Truck) -> None:
+    truck.stand(2.5)
+    truck.drive_off(2.7)
+    assert truck.sweep(2.8) == 0
+    assert not truck.is_to_judge
+
+    truck.push(stops=[JOLIET, NEWARK])
+    assert truck.sweep(2.9) == 1
+    assert truck.sweep(3.0) == 0
+    assert not truck.is_to_judge
 
 
 def test_a_statement_names_the_other_stops_of_the_same_stay(truck: Truck) -> None:
