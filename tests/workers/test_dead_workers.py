@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from domain.queue import dead_workers
-from domain.queue.dead_workers import WorkerWatch
+from domain.queue.dead_workers import DEAD_SECONDS, FROZEN_SECONDS, SIGN_SECONDS, WorkerWatch
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.queue.redis_layout import DRAMATIQ_HEARTBEATS, SIGNS_OF_LIFE, taken_key
@@ -21,10 +20,21 @@ from tests.workers.one_queue import QUEUE, Server, job, seen_by, working
 from workers.broker import FuelrouteBroker
 
 
+class Clock:
+    """The clock of the watches of a test, which moves it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
 @pytest.fixture
-def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorter times, for watches that look more often than workers do."""
-    monkeypatch.setattr(dead_workers, "DEAD_SECONDS", 0.4)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    one = Clock()
+    monkeypatch.setattr(dead_workers, "time", one)
+    return one
 
 
 @contextmanager
@@ -63,12 +73,19 @@ def taken_by(server: Server, queue: JobQueue, worker: str) -> None:
     broker.close()
 
 
-def look_for(one: WorkerWatch, seconds: float) -> None:
+def look_for(one: WorkerWatch, clock: Clock, seconds: float) -> None:
     """Looks again and again, as a worker does."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    until = clock.seconds + seconds
+    while clock.seconds < until:
         one.look()
-        time.sleep(0.02)
+        clock.seconds += SIGN_SECONDS
+    one.look()
+
+
+def jobs_after_a_look(one: WorkerWatch, queue: JobQueue) -> tuple[int, int]:
+    """The jobs held and waiting after one more look. Redis notices a closed connection a moment later."""
+    one.look()
+    return held(queue), queue.backlog(QUEUE)
 
 
 def test_another_worker_runs_the_jobs_of_one_that_was_killed(server: Server, queue: JobQueue) -> None:
@@ -92,66 +109,67 @@ def test_a_worker_that_starts_after_the_death_runs_the_jobs(server: Server, queu
         eventually(lambda: seen, lambda numbers: numbers == [1])
 
 
-@pytest.mark.usefixtures("_little_patience")
 def test_a_frozen_worker_keeps_its_jobs_until_patience_ends_and_then_does_no_harm(
-    server: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+    server: Server, queue: JobQueue, clock: Clock
 ) -> None:
     queue.put(job(number=1))
     with holding_process(server, queue) as process, watch(server, "watcher") as watcher:
         os.kill(process.pid, signal.SIGSTOP)
-        look_for(watcher, 1)
+        look_for(watcher, clock, FROZEN_SECONDS - SIGN_SECONDS)
         assert (held(queue), queue.backlog(QUEUE)) == (1, 0), "its connection is open"
 
-        monkeypatch.setattr(dead_workers, "FROZEN_SECONDS", 0.5)
-        look_for(watcher, 0.2)
+        look_for(watcher, clock, SIGN_SECONDS)
         assert (held(queue), queue.backlog(QUEUE)) == (0, 1)
         assert queue.client.hlen(SIGNS_OF_LIFE) == 1
-        monkeypatch.undo()
 
         os.kill(process.pid, signal.SIGCONT)
         eventually(lambda: queue.client.hlen(SIGNS_OF_LIFE), lambda workers: workers == 2)
         eventually(lambda: (held(queue), queue.backlog(QUEUE)), lambda jobs: jobs == (1, 0))
 
 
-def test_a_worker_whose_connection_is_cut_keeps_its_jobs(server: Server, queue: JobQueue) -> None:
+def test_a_worker_whose_connection_is_cut_keeps_its_jobs(server: Server, queue: JobQueue, clock: Clock) -> None:
+    def signs() -> list[tuple[object, object]]:
+        return [one for one in queue.client.hgetall(SIGNS_OF_LIFE).items() if one[0] != b"watcher"]
+
     queue.put(job(number=1))
     with holding_process(server, queue), watch(server, "watcher") as watcher:
         for _ in range(3):
             queue.client.client_kill_filter(_type="normal", skipme=True)
-            look_for(watcher, 0.6)
-        look_for(watcher, 1.2)
+            before = signs()
+            look_for(watcher, clock, DEAD_SECONDS - SIGN_SECONDS)
+            eventually(signs, lambda shown, before=before: shown != before)  # type: ignore[misc]
+        look_for(watcher, clock, SIGN_SECONDS)
         assert (held(queue), queue.backlog(QUEUE)) == (1, 0)
 
 
-@pytest.mark.usefixtures("_little_patience")
 def test_a_worker_without_a_connection_is_dead_at_once_and_one_with_a_connection_is_not(
-    server: Server, queue: JobQueue
+    server: Server, queue: JobQueue, clock: Clock
 ) -> None:
     taken_by(server, queue, "other")
     with watch(server, "watcher") as watcher, watch(server, "other") as other:
         other.look()
-        look_for(watcher, 0.6)
+        look_for(watcher, clock, DEAD_SECONDS)
         assert held(queue) == 1
 
         other._client.close()
-        look_for(watcher, 0.1)
-        assert (held(queue), queue.backlog(QUEUE)) == (0, 1)
+        eventually(lambda: jobs_after_a_look(watcher, queue), lambda jobs: jobs == (0, 1))
 
 
-@pytest.mark.usefixtures("_little_patience")
-def test_a_watcher_that_was_away_gives_the_others_time_for_a_new_sign(server: Server, queue: JobQueue) -> None:
+def test_a_watcher_that_was_away_gives_the_others_time_for_a_new_sign(
+    server: Server, queue: JobQueue, clock: Clock
+) -> None:
     """Redis was away, or the machine slept: every sign is old, and nobody died."""
     taken_by(server, queue, "other")
     with watch(server, "watcher") as watcher:
         with watch(server, "other") as other:
             other.look()
         watcher.look()
-        time.sleep(0.5)
-        look_for(watcher, 0.2)
+        clock.seconds += 2 * DEAD_SECONDS
+        look_for(watcher, clock, DEAD_SECONDS - SIGN_SECONDS)
         assert held(queue) == 1
 
-        look_for(watcher, 0.5)
-        assert held(queue) == 0
+        clock.seconds += SIGN_SECONDS
+        eventually(lambda: jobs_after_a_look(watcher, queue), lambda jobs: jobs == (0, 1))
 
 
 def test_a_sign_between_the_look_and_the_verdict_saves_the_worker(server: Server, queue: JobQueue) -> None:
@@ -165,17 +183,15 @@ def test_a_sign_between_the_look_and_the_verdict_saves_the_worker(server: Server
         assert held(queue) == 1
 
 
-@pytest.mark.usefixtures("_little_patience")
 def test_a_silent_worker_of_an_earlier_release_is_dead_after_the_longer_time(
-    server: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+    server: Server, queue: JobQueue, clock: Clock
 ) -> None:
     taken_by(server, queue, "earlier")
     with watch(server, "watcher") as watcher:
-        look_for(watcher, 0.6)
+        look_for(watcher, clock, FROZEN_SECONDS - SIGN_SECONDS)
         assert held(queue) == 1
 
-        monkeypatch.setattr(dead_workers, "FROZEN_SECONDS", 0.5)
-        look_for(watcher, 0.2)
+        look_for(watcher, clock, SIGN_SECONDS)
         assert (held(queue), queue.client.zscore(DRAMATIQ_HEARTBEATS, "earlier")) == (0, None)
 
 
