@@ -65,7 +65,7 @@ class Receiver:
     def types(self) -> list[str]:
         return [one.type for one in self.requests]
 
-    def wait_for(self, count: int, seconds: float = 10) -> list[Received]:
+    def wait_for(self, count: int, seconds: float = 180) -> list[Received]:
         """The requests, once there are so many."""
         deadline = time.monotonic() + seconds
         while len(self.requests) < count:
@@ -93,7 +93,7 @@ def running_receiver() -> Iterator[Receiver]:
                 state.open += 1
                 state.most_open = max(state.most_open, state.open)
             state.closing.wait(state.delay_seconds)
-            state.answering.wait(60)
+            state.answering.wait(600)
             with state.lock:
                 state.open -= 1
             with suppress(OSError):  # the caller has gone

@@ -67,7 +67,7 @@ def test_passes_report_what_they_moved_and_an_alert_says_when_they_stop(
             assert all(0 <= one.seconds < 20 and not one.failed for one in passes)
             assert told(database) == []
 
-        found = eventually(lambda: told(database), lambda whats: len(whats) == 2, seconds=20)
+        found = eventually(lambda: told(database), lambda whats: len(whats) == 2)
         assert {what.partition(" has not ended")[0] for what in found} == {
             "The scheduler's import pass",
             "The scheduler's sweep",

@@ -119,7 +119,7 @@ def test_a_measurement_that_waits_for_a_lock_gives_up(own: Settings, gauges: Ser
         connection.execute("LOCK TABLE stations IN ACCESS EXCLUSIVE MODE")
         measuring = threading.Thread(target=gauges.measure)
         measuring.start()
-        measuring.join(15)
+        measuring.join(180)
 
         assert not measuring.is_alive()
     assert shown(metrics.HELD_ROUTES) == {}

@@ -66,7 +66,7 @@ def test_a_job_that_fails_is_run_again(server: Server, queue: JobQueue) -> None:
 
     with working(server.url, run):
         queue.put(job())
-        assert done.wait(20)
+        assert done.wait(180)
 
     assert attempts[1] - attempts[0] > 0.4
 
@@ -76,14 +76,14 @@ def test_a_job_is_enqueued_once_by_the_sweep_and_at_most_twice_by_others(server:
 
     def run() -> None:
         started.set()
-        assert go_on.wait(20)
+        assert go_on.wait(180)
         runs.append(1)
 
     one = Job("tests.run", QUEUE, {}, key="one")
     queue.put_once(one, one)
     assert queue.backlog(QUEUE) == 1
     with working(server.url, run, threads=1):
-        assert started.wait(20)
+        assert started.wait(180)
         queue.put_once(one)
         assert queue.backlog(QUEUE) == 0
         queue.put(one, one, one)  # what runs may have read the state already: one more is wanted, no third
@@ -209,7 +209,7 @@ def test_silent_connections_are_replaced(tmp_path: Path) -> None:
             proxy.fall_silent()
             queue.put(job(number=1))
 
-            eventually(lambda: seen, lambda numbers: 1 in numbers, seconds=40)
+            eventually(lambda: seen, lambda numbers: 1 in numbers)
             assert worker.is_alive()
 
 

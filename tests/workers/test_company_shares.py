@@ -151,7 +151,7 @@ def test_jobs_of_a_worker_that_dies_are_run_by_others(
     work = Work()
     work.released.set()
     with working(server.url, work):
-        eventually(lambda: len(work.done), lambda count: count == 10, seconds=30)
+        eventually(lambda: len(work.done), lambda count: count == 10)
     assert sorted(number for _, number in work.done) == list(range(10))
 
 
@@ -165,7 +165,7 @@ def test_a_failed_job_gives_its_thread_back(server: Server, queue: JobQueue) -> 
 
     with working(server.url, run, threads=2):
         queue.put(*(job(ONE, number) for number in range(5)))
-        eventually(lambda: len(attempts), lambda count: count == 10, seconds=30)
+        eventually(lambda: len(attempts), lambda count: count == 10)
 
 
 @pytest.mark.parametrize("run", range(3))

@@ -147,10 +147,10 @@ def test_a_route_that_is_locked_for_a_moment_is_imported_after_the_others(
         with context.database.transaction() as holder:
             holder.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (locked,))
             run = threads.submit(broker.get_actor("imports.run").fn, [id.hex for id in (one, locked, other)], "ingress")
-            assert announced.get(timeout=30) == {one, other}
+            assert announced.get(timeout=120) == {one, other}
         run.result()
 
-    assert announced.get(timeout=30) == {locked}
+    assert announced.get(timeout=120) == {locked}
     with context.database.transaction() as connection:
         assert route_row(connection, locked).status == "draft"
 

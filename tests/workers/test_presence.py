@@ -78,7 +78,15 @@ def test_a_worker_that_starts_during_a_pause_takes_nothing_until_it_is_over(
 
         resume(database)
 
-        eventually(lambda: ran, lambda numbers: numbers == [1], seconds=10)
+        eventually(lambda: ran, lambda numbers: numbers == [1])
+
+
+def await_heartbeat(jobs: JobQueue) -> None:
+    after = datetime.now(UTC)
+    eventually(
+        lambda: heartbeats.read_worker_heartbeats(jobs.client, now=after),
+        lambda found: bool(found) and found[0].beat_at > after,
+    )
 
 
 def test_jobs_that_a_worker_took_before_a_pause_go_back_and_run_once_after_it(
@@ -89,23 +97,24 @@ def test_jobs_that_a_worker_took_before_a_pause_go_back_and_run_once_after_it(
 
     def run(number: int) -> None:
         started.set()
-        assert go_on.wait(30)
+        assert go_on.wait(180)
         ran.append(number)
 
     with working(settings, database, run):
         jobs.put(*map(job, range(6)))
-        assert started.wait(20)
+        assert started.wait(180)
         pause(database)
-        time.sleep(heartbeats.HEARTBEAT_SECONDS + 1)  # by now it has looked
+        for _ in range(2):  # it has read the pauses between two heartbeats
+            await_heartbeat(jobs)
         go_on.set()
 
-        eventually(lambda: jobs.backlog("plans"), lambda waiting: waiting == 5, seconds=10)
+        eventually(lambda: jobs.backlog("plans"), lambda waiting: waiting == 5)
         time.sleep(1)
         assert len(ran) == 1, "only what ran already was finished"
         assert {one.in_flight for one in read_queues(jobs.client) if one.queue == "plans"} == {0}
 
         resume(database)
-        eventually(lambda: len(ran), lambda count: count >= 6, seconds=10)
+        eventually(lambda: len(ran), lambda count: count >= 6)
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
     assert sorted(ran) == list(range(6))
 
@@ -116,14 +125,14 @@ def test_a_heartbeat_tells_which_jobs_run_and_since_when_none_ends(
     go_on = threading.Event()
 
     def run(number: int) -> None:
-        assert number == 0 or go_on.wait(30)
+        assert number == 0 or go_on.wait(180)
 
     with working(settings, database, run):
         jobs.put(job(0))
         eventually(lambda: heartbeats.read_last_finished(jobs.client), lambda finished: "plans" in finished)
+        now = datetime.now(UTC)
         jobs.put(job(1), job(2))
 
-        now = datetime.now(UTC)
         (beat,) = eventually(
             lambda: heartbeats.read_worker_heartbeats(jobs.client, now=now),
             lambda found: bool(found) and found[0].held == 2 and bool(found[0].running),
@@ -141,7 +150,7 @@ def test_a_heartbeat_tells_which_jobs_run_and_since_when_none_ends(
         state = next(one for one in read_queues(jobs.client) if one.queue == "plans")
         assert (state.waiting, state.in_flight) == (0, 2)
         assert state.oldest_at is not None
-        assert abs(state.oldest_at - now) < timedelta(seconds=20)
+        assert now - timedelta(seconds=1) < state.oldest_at <= datetime.now(UTC)
         assert {one.payload["number"] for one in jobs_in(jobs.client, "plans", "in-flight", limit=10)} == {1, 2}
 
         go_on.set()
@@ -189,10 +198,10 @@ def test_ended_jobs_are_counted_by_minute_though_a_heartbeat_is_lost(
         jobs.put(*map(job, range(5)))
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
         lost.clear()
-        assert lost.wait(10)
+        assert lost.wait(180)
         assert ended() == (5, 0, 0)
         monkeypatch.setattr(heartbeats, "send_worker_heartbeat", told)
-        eventually(ended, lambda counts: counts == (5, 4, 1), seconds=10)
+        eventually(ended, lambda counts: counts == (5, 4, 1))
         jobs.put(job(7))
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
     assert ended() == (6, 5, 1), "a worker that stops tells the rest"

@@ -20,12 +20,12 @@ def test_a_worker_that_stops_returns_its_jobs_and_another_one_runs_them(server: 
     try:
         with working(server.url, hold, threads=1) as stops, ThreadPoolExecutor(1) as threads:
             queue.put(*(job(number=number) for number in range(6)))
-            assert begun.wait(20)
+            assert begun.wait(180)
             (key,) = eventually(lambda: queue.client.keys(taken_key("*", QUEUE)), bool)
             eventually(lambda: queue.client.scard(key), lambda held: held >= 4)
 
             stopping = threads.submit(stops.stop, 6_000)
-            eventually(lambda: queue.backlog(QUEUE), lambda waiting: waiting == 5, seconds=5)
+            eventually(lambda: queue.backlog(QUEUE), lambda waiting: waiting == 5)
             assert queue.client.scard(key) == 1, "one runs still, and those that had not begun are back"
             with working(server.url, seen_by(seen)):
                 stopping.result()

@@ -42,7 +42,7 @@ class PollingProcess:
     def stop(self) -> int:
         """Asks it to stop. Returns its exit status."""
         self._child.signal(signal.SIGTERM)
-        return self._child.process.wait(20)
+        return self._child.process.wait(180)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def leases_run_out(database: Database, connector: Connector) -> None:
         connection.execute("UPDATE connectors SET leased_until = now() - interval '1 s' WHERE id = %s", (connector.id,))
 
 
-def wait_until(good: Any, seconds: float = 60.0) -> None:
+def wait_until(good: Any, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not good():
         assert time.monotonic() < deadline, f"waited {seconds} s"

@@ -85,7 +85,7 @@ def test_two_processes_share_and_the_one_that_is_left_takes_over(
 
                 assert first.stop() == 0
 
-                wait_until(lambda: (row_of(database, connector).leased_by or "").endswith(f":{second.pid}"), 5)
+                wait_until(lambda: (row_of(database, connector).leased_by or "").endswith(f":{second.pid}"))
                 assert row_of(database, connector).lease_number == number + 1
                 vendor.report("101", JOLIET["latitude"], JOLIET["longitude"], now)
                 wait_until(lambda: times_of(database, own_fleet) == [now])
@@ -195,7 +195,7 @@ def test_a_cursor_of_another_account_is_given_up_and_people_are_told(
             )
         vendor.token = "of-another-organization"
         with polling(settings, tmp_path):
-            wait_until(lambda: times_of(database, own_fleet) == [now], 30)
+            wait_until(lambda: times_of(database, own_fleet) == [now])
             wait_until(lambda: row_of(database, connector).remark is not None)
         asked = [request.query.get("after") for request in vendor.requests]
     assert asked[:2] == ["cursor-5000", None]
