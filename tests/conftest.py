@@ -324,5 +324,5 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def anonymous(service: Service) -> Iterator[httpx.Client]:
     """A client that sends no key."""
-    with httpx.Client(base_url=service.url, timeout=30, verify=False) as one:
+    with httpx.Client(base_url=service.url, timeout=120, verify=False) as one:
         yield one

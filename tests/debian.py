@@ -49,13 +49,13 @@ def running_program(argv: Sequence[str], port: int, log: Path, *, user: str | No
     with log.open("ab") as output:
         process = subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT, **own)
     try:
-        eventually(lambda: process.poll() is not None or accepts(port), bool, 20, f"{argv[0]} on port {port}")
+        eventually(lambda: process.poll() is not None or accepts(port), bool, wanted=f"{argv[0]} on port {port}")
         assert process.poll() is None, log.read_text()[-2000:]
         yield process.pid
     finally:
         process.terminate()
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

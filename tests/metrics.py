@@ -11,7 +11,7 @@ class Metrics:
         self.port = port
 
     def text(self) -> str:
-        return httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=5, verify=False).text
+        return httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=120, verify=False).text
 
     def value(self, name: str, **labels: str) -> float | None:
         for family in text_string_to_metric_families(self.text()):

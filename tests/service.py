@@ -61,7 +61,7 @@ class Client(httpx.Client):
 
     def __init__(self, service: Service, fleet: Fleet, key_id: UUID, key: str) -> None:
         super().__init__(  # it reads no certificates, which takes longer than most tests
-            base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=30, verify=False, trust_env=False
+            base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120, verify=False, trust_env=False
         )
         self.service = service
         self.fleet = fleet
@@ -76,10 +76,10 @@ class Client(httpx.Client):
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    def wait_for(self, route_id: str, *statuses: str, seconds: float = 60) -> dict[str, Any]:
+    def wait_for(self, route_id: str, *statuses: str) -> dict[str, Any]:
         """The route once it is in one of the statuses."""
         return eventually(
-            lambda: self.route(route_id), lambda route: route["status"] in statuses, seconds, f"status {statuses}"
+            lambda: self.route(route_id), lambda route: route["status"] in statuses, wanted=f"status {statuses}"
         )
 
     def post_fixes(
@@ -102,7 +102,7 @@ class Client(httpx.Client):
 
 
 def eventually(
-    look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 60, wanted: str = "the outcome"
+    look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 180, wanted: str = "the outcome"
 ) -> Seen:
     """The result of `look` once it is good. Fails with the last result, so late that no busy machine fails a test. Most
     looks ask the service, which costs the processor what it waits for, so that they become rarer."""

@@ -113,7 +113,7 @@ def sftp_server(
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    port, loop, stop = started.get(timeout=10)
+    port, loop, stop = started.get(timeout=120)
     try:
         yield SftpServer(port, key.export_public_key().decode().strip())
     finally:

@@ -64,7 +64,7 @@ def running_demo() -> Iterator[Site]:
                 yield Site(stack["console_url"], database, company_id)
         finally:
             up.terminate()
-            up.wait(timeout=30)
+            up.wait(timeout=120)
 
 
 def _fail(demo: dict[str, Any]) -> None:

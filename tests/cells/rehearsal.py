@@ -132,7 +132,7 @@ class Load:
     accepted. Every tenth is of a truck that is at its first stop."""
 
     def __init__(self, url: str, companies: list[Company], per_second: float, trucks: int) -> None:
-        self._client = httpx.Client(base_url=url, timeout=20, limits=httpx.Limits(max_connections=_THREADS))
+        self._client = httpx.Client(base_url=url, timeout=120, limits=httpx.Limits(max_connections=_THREADS))
         self._companies, self._per_second, self._trucks = companies, per_second, trucks
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS)

@@ -42,7 +42,7 @@ def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
                 yield Service(stack["http_url"], database, settings), up.pid
         finally:
             up.terminate()
-            assert up.wait(timeout=15) == 0, screen.read_text()
+            assert up.wait(timeout=120) == 0, screen.read_text()
 
 
 def children(supervisor: int) -> dict[str, int]:
@@ -106,6 +106,6 @@ def test_a_killed_database_keeps_every_push_that_was_answered_without_an_import(
             os.kill(worker, signal.SIGCONT)
 
         assert list(accepted.values()).count(202) > 20
-        assert eventually(lambda: kept(service, accepted), lambda ids: ids is not None, 30, "PostgreSQL again") == set(
-            accepted
-        )
+        assert eventually(
+            lambda: kept(service, accepted), lambda ids: ids is not None, wanted="PostgreSQL again"
+        ) == set(accepted)

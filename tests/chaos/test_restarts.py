@@ -33,7 +33,7 @@ def browser_of(service: Service, client: Client) -> httpx.Client:
     with service.database.transaction() as connection:
         token = signed_in(connection, Role.OWNER, client.fleet.company_id)
     url = json.loads((service.settings.data / STACK_FILE).read_text())["console_url"]
-    return httpx.Client(base_url=url, cookies={"fuelroute": token}, timeout=30)
+    return httpx.Client(base_url=url, cookies={"fuelroute": token}, timeout=120)
 
 
 def everything(client: Client, browser: httpx.Client) -> dict[str, Ask]:
@@ -56,8 +56,8 @@ def restart(service: Service, supervisor: int, stop_signal: signal.Signals) -> N
     """Returns when it is over."""
     before = children(supervisor)["postgres"]
     os.kill(before, stop_signal)
-    eventually(lambda: children(supervisor).get("postgres", before) != before, bool, 30, "another server")
-    eventually(lambda: _answers(service), bool, 30, "an answer of PostgreSQL")
+    eventually(lambda: children(supervisor).get("postgres", before) != before, bool, wanted="another server")
+    eventually(lambda: _answers(service), bool, wanted="an answer of PostgreSQL")
 
 
 def _answers(service: Service) -> bool:

@@ -218,7 +218,7 @@ def test_a_mapping_imports_at_once_the_routes_that_wait_for_it(
     map_to(client, kind, value, target)
 
     for route_id in waiting:
-        route = client.wait_for(route_id, "draft", seconds=5)
+        route = client.wait_for(route_id, "draft")
         assert stored_id(route[field]["id"]) == target
         assert route["pending"] is None
     later = accepted(client.push(route_body(now) | {field: reference}), 201)

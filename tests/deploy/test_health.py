@@ -42,7 +42,7 @@ class Stack(NamedTuple):
     def ask(self, process: str, path: str = "/readyz") -> tuple[int, dict[str, Any]]:
         """The status, and the checks by their names; everything comes, even where something else is silent."""
         address = urlsplit(self.urls[process])
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=120)
         with closing(connection):
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -78,7 +78,7 @@ def stack() -> Iterator[Stack]:
             urls = {"ingress public": service.url, "console public": f"http://127.0.0.1:{console}"}
             for port in range(first, first + len(PROCESSES)):
                 url = f"http://127.0.0.1:{port}"
-                process = httpx.get(f"{url}/healthz", timeout=10).json()["process"]
+                process = httpx.get(f"{url}/healthz", timeout=120).json()["process"]
                 urls[process.removeprefix("workers-")] = url
             assert set(PROCESSES) < set(urls)
             yield Stack(service, redis, urls)

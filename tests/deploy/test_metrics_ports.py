@@ -35,7 +35,7 @@ def fuelroute(settings: Settings, data: Path, *arguments: str, **environment: st
         yield process
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
 
 
 def free_ports(count: int) -> int:
@@ -71,14 +71,14 @@ def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_p
     first = free_ports(10)
     everybody = sorted(["ingress", "scheduler", "connectors", *(f"workers-{queue}" for queue in QUEUES)])
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}"):
-        eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody, seconds=40)
-        (told,) = eventually(lambda: read_json(tmp_path / METRICS_FILE), lambda found: bool(found), seconds=40)
+        eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody)
+        (told,) = eventually(lambda: read_json(tmp_path / METRICS_FILE), lambda found: bool(found))
     assert told["targets"] == [f"127.0.0.1:{port}" for port in range(first, first + len(PROCESSES))]
 
 
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
-        assert process.wait(timeout=40) == 1
+        assert process.wait(timeout=120) == 1
     assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 10 processes" in (tmp_path / "screen").read_text()
 
 

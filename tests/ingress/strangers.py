@@ -41,7 +41,7 @@ class Stranger:
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(10)
+        self.socket.settimeout(180)
         self.socket.connect((address.hostname, address.port))
 
     def __enter__(self) -> "Stranger":

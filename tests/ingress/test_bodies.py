@@ -62,7 +62,7 @@ class HalfSent:
         body = json.dumps(body_for(path)).encode()
         body = body.ljust(length or len(body))
         self._rest = body[100:]
-        self.socket = socket.create_connection((address.hostname, address.port), timeout=5 * SECONDS)
+        self.socket = socket.create_connection((address.hostname, address.port), timeout=120)
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key or client.key}\r\n"
         self.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:100])
 
@@ -177,7 +177,7 @@ def test_bodies_of_every_size_are_read_whole_though_all_are_sent_at_once(client:
     requests = [(head % n).encode() + body.ljust(n) for n, body in zip(lengths, bodies, strict=True)]
     address = urlsplit(str(client.base_url))
 
-    with socket.create_connection((address.hostname, address.port), timeout=5 * SECONDS) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as connection:
         connection.sendall(b"".join(requests))
         answers = connection.makefile("rb")
         for n in range(len(lengths)):

@@ -29,7 +29,7 @@ def service(settings: Settings, logs: Path, metrics: Metrics) -> Iterator[Servic
 def break_off(client: Client, path: str, body: bytes, sent: int, *, reset: bool, seconds: float = 0) -> None:
     """Sends so much of a body, and closes the connection after so long, politely or not."""
     address = urlsplit(client.service.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as stranger:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as stranger:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n"
         stranger.sendall(f"{head}Content-Length: {len(body)}\r\nX-Request-Id: broken\r\n\r\n".encode() + body[:sent])
         time.sleep(seconds)
@@ -80,7 +80,7 @@ def test_a_push_is_stored_though_its_client_does_not_wait_for_the_outcome(
 def test_a_body_that_turns_invalid_counts_as_no_server_error(client: Client, metrics: Metrics, logs: Path) -> None:
     address = urlsplit(client.service.url)
     before = requests(metrics, "/v1/routes", 499)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as stranger:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as stranger:
         head = f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n".encode()
         stranger.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
         time.sleep(1)  # until its body is waited for

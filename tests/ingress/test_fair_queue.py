@@ -10,7 +10,7 @@ from ingress.http.fair_queue import CapacityTimeout, FairQueue, FairSemaphore
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 class Holder:

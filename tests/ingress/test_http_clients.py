@@ -85,7 +85,7 @@ def test_curl_can_push_whether_it_offers_http_2_or_not(service: Service, client:
     ):
         arguments = ["curl", "-s", "-w", "%{http_code}", "-o", "/dev/null", "--json", "@route.json", *more]
         arguments += ["-H", f"Authorization: Bearer {client.key}", f"{service.url}/v1/routes"]
-        told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+        told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert told.stdout == status, more
 
 

@@ -56,7 +56,7 @@ def push(client: Client) -> float:
 def announced(stack: ExitStack, client: Client, connector: str, *, sent: int = 1) -> socket.socket:
     """A request whose body was announced as the largest, and of which little was sent."""
     address = urlsplit(str(client.base_url))
-    opened = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=5 * SECONDS))
+    opened = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=120))
     head = f"POST /telematics/{connector} HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n"
     opened.sendall(head.encode() + b"{" * sent)
     return opened
@@ -66,7 +66,7 @@ def forward(client: Client, connector: str, *, token: str = TOKEN) -> httpx.Resp
     fix = FORWARDED.report("101", JOLIET["latitude"], JOLIET["longitude"])
     headers = {"Content-Type": "application/json", "X-Fuelroute-Token": token}
     url = f"{client.service.url}/telematics/{connector}"
-    return httpx.post(url, content=FORWARDED.forwarded(fix), headers=headers, timeout=30, verify=False)
+    return httpx.post(url, content=FORWARDED.forwarded(fix), headers=headers, timeout=120, verify=False)
 
 
 @pytest.mark.parametrize("sent", [1, 100_000])
@@ -101,10 +101,10 @@ def test_a_large_body_of_a_known_sender_is_read_whole(client: Client, connector:
     body = FORWARDED.forwarded(fix).ljust(padding)
     headers = {"Content-Type": "application/json", "X-Fuelroute-Token": TOKEN}
     url = f"{client.service.url}/telematics/{connector}"
-    stored = httpx.post(url, content=body, headers=headers, timeout=30, verify=False)
+    stored = httpx.post(url, content=body, headers=headers, timeout=120, verify=False)
     assert stored.json() == {"stored": 1, "leftOut": {}}
     many = b'{"position": [' + b"1," * 100_000 + b"1]}"
-    assert httpx.post(url, content=many, headers=headers, timeout=30, verify=False).status_code == 400
+    assert httpx.post(url, content=many, headers=headers, timeout=120, verify=False).status_code == 400
 
 
 def test_strangers_of_one_address_get_no_more_than_their_share(client: Client, connector: str) -> None:

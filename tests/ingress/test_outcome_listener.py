@@ -24,7 +24,7 @@ SECOND = msgspec.structs.replace(DRAFT, vehicle_id=UUID(int=5), revision=2)
 
 
 def run(scenario: Callable[[OutcomeListener], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(OutcomeListener("redis://127.0.0.1:1")), 20))
+    asyncio.run(asyncio.wait_for(scenario(OutcomeListener("redis://127.0.0.1:1")), 180))
 
 
 def announcement(outcomes: dict[UUID, ImportOutcome | int]) -> bytes:

@@ -255,7 +255,7 @@ def test_entries_that_could_not_be_written_are_written_when_postgres_is_back(
             await log.write()
             note(log, caller, 2)
             assert stored(database, caller) == []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(180):
             while not stored(database, caller):
                 await asyncio.sleep(0.1)
 

@@ -74,4 +74,4 @@ def test_every_request_is_answered_while_postgres_is_stopped_and_succeeds_afterw
         again = eventually(
             lambda: client.push(route_body(datetime.now(UTC))), lambda answer: answer.status_code in (201, 202), 15
         )
-        client.wait_for(again.json()["id"], "draft", seconds=90)
+        client.wait_for(again.json()["id"], "draft")

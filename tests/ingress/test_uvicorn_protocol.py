@@ -42,7 +42,7 @@ def answer_of(
         async with server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write(b"%b /a%%20b?c=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % method.encode())
-            answer = await asyncio.wait_for(reader.read(), 10)
+            answer = await asyncio.wait_for(reader.read(), 180)
             writer.close()
         return answer
 

@@ -64,7 +64,7 @@ def test_pushes_are_accepted_while_redis_is_away_and_imported_when_it_is_back(tm
             assert (pushed.status_code, pushed.json()["status"]) == (202, "pending")
             assert "X-RateLimit-Limit" not in pushed.headers
             child = Child(redis.spec())
-            client.wait_for(pushed.json()["id"], "draft", seconds=30)
+            client.wait_for(pushed.json()["id"], "draft")
             again = eventually(
                 lambda: client.push(route_body(datetime.now(UTC))), lambda answer: answer.status_code == 201
             )

@@ -47,12 +47,12 @@ def drive(client: Client, receiver: Receiver, send: Send) -> None:
     route_id = pushed.json()["id"]
     now = datetime.now(UTC)
     send(JOLIET, now)
-    active = client.wait_for(route_id, "active", seconds=30)
+    active = client.wait_for(route_id, "active")
     assert active["fuelPlan"]["stops"], "60 % of 200 gallons do not reach Newark"
     for stop in (PERRYSBURG, NEWARK):
         now += timedelta(seconds=45)
         send(stop, now)
-    completed = client.wait_for(route_id, "completed", seconds=30)
+    completed = client.wait_for(route_id, "completed")
     assert all(stop["actualArrival"] for stop in completed["stops"] if stop["type"] != "fuel_stop")
     told = [event.type for event in receiver.wait_for(4)]
     assert told == ["route.imported", "route.planned", "route.active", "route.completed"]

@@ -68,7 +68,7 @@ def test_a_silent_gateway_of_one_company_does_not_hold_up_another_s_messages(
 
     with service.new_tenant() as other:
         route_id, _ = start_route(other)
-        other.wait_for(route_id, "active", seconds=10)
+        other.wait_for(route_id, "active")
 
 
 def test_a_silent_gateway_holds_no_transaction_open(client: Client, service: Service, gateway: Gateway) -> None:

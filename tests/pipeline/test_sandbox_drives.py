@@ -75,7 +75,7 @@ def test_a_route_of_tomorrow_is_driven_from_draft_to_completed_today(own_service
 
         active = client.wait_for(route["id"], "active", "completed")
         assert active["fuelPlan"]["stops"], "25 % of a tank do not reach Newark"
-        completed = client.wait_for(route["id"], "completed", seconds=60)
+        completed = client.wait_for(route["id"], "completed")
 
         waypoints = [stop for stop in completed["stops"] if stop["type"] != "fuel_stop"]
         arrivals = [datetime.fromisoformat(stop["actualArrival"]) for stop in waypoints]
@@ -93,7 +93,7 @@ def test_no_gateway_hears_of_a_driven_route_while_a_live_one_is_sent_to_it(own_s
                 connection.execute(f"UPDATE {change} = %s", (gateway.url, live.fleet.company_id))
         with own_service.client(live.fleet, Environment.SANDBOX) as client:
             route = pushed(client, reference="SANDBOX-LOWFUEL-3600X")
-            client.wait_for(route["id"], "completed", seconds=60)
+            client.wait_for(route["id"], "completed")
             (message,) = messages_of(client, route["id"])
             assert message.text.startswith("LOW FUEL")
             assert gateway.received == []
@@ -111,7 +111,7 @@ def test_a_killed_leader_costs_a_drive_nothing(own_service: Service) -> None:
         for _ in range(SCHEDULERS - 1):
             kill_the_leader(own_service)
 
-        completed = client.wait_for(route["id"], "completed", seconds=60)
+        completed = client.wait_for(route["id"], "completed")
 
         times = simulated_times(client, route)
         assert max(later - sooner for sooner, later in pairwise(times)) <= timedelta(minutes=2), "no fix is missing"
@@ -146,7 +146,7 @@ def test_a_truck_that_leaves_its_road_gets_a_new_plan_and_still_arrives(own_serv
     with own_service.new_tenant(Environment.SANDBOX, replan_en_route=True) as client:
         route = pushed(client, reference="SANDBOX-OFFROUTE-3600X", stops=[JOLIET, NEWARK])
 
-        client.wait_for(route["id"], "completed", seconds=90)
+        client.wait_for(route["id"], "completed")
 
         with own_service.database.transaction() as connection:
             causes = (
@@ -189,9 +189,9 @@ def test_pending_reasons_are_rehearsed_and_pass(own_service: Service) -> None:
             ("pending", "error"),
         ]
 
-        client.wait_for(future["id"], "draft", seconds=10)
-        client.wait_for(waiting["id"], "draft", seconds=30)
-        client.wait_for(failing["id"], "error", seconds=40)
+        client.wait_for(future["id"], "draft")
+        client.wait_for(waiting["id"], "draft")
+        client.wait_for(failing["id"], "error")
 
 
 @pytest.mark.parametrize(

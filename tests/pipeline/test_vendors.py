@@ -84,7 +84,7 @@ def drive(trips: list[Trip], number: int, begun: datetime) -> None:
             forged = {**headers, "X-KT-Webhook-Signature": "0" * 40}
             assert httpx.post(url, content=body, headers=forged).status_code == 401
     for trip in trips:
-        eventually(trip.stored, lambda count: count > number, 40, f"fix {number} of {trip.kind}")
+        eventually(trip.stored, lambda count: count > number, wanted=f"fix {number} of {trip.kind}")
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ class Load:
     """The routes that the truck completed."""
     faults: list[str] = field(default_factory=list)
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30))
+    _client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=120))
     _life: ExitStack = field(default_factory=ExitStack)
     _work: list[Future[None]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)

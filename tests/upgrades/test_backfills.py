@@ -118,9 +118,9 @@ def test_a_back_fill_that_was_stopped_goes_on_where_it_was(
     revision = extra.add(ITS_VALUES)
 
     with locked_route(routes, ROUTES // 2), running_migrate(routes, extra) as process:
-        before = eventually(lambda: rows_filled(routes, revision), lambda rows: rows > 0, 30, "the first batches")
+        before = eventually(lambda: rows_filled(routes, revision), lambda rows: rows > 0, wanted="the first batches")
         process.send_signal(stop)
-        _, told = process.communicate(timeout=20)
+        _, told = process.communicate(timeout=120)
         before = rows_filled(routes, revision)
 
     if stop == signal.SIGINT:
@@ -205,7 +205,7 @@ def test_a_migration_gives_way_to_requests_while_another_holds_its_table(routes:
     with ThreadPoolExecutor(1) as threads, psycopg.connect(routes, autocommit=True) as reader:
         with locked_route(routes, 0):
             migrating = threads.submit(migrate, routes, witness)
-            eventually(lambda: len(witness.sentences), lambda told: told > 0, 30, "the first attempt that gave way")
+            eventually(lambda: len(witness.sentences), lambda told: told > 0, wanted="the first attempt that gave way")
             slowest = max(read(reader) for _ in range(500))
         assert migrating.result() == revision
 
@@ -234,7 +234,7 @@ def test_an_index_is_built_while_another_run_of_migrate_waits(routes: str, extra
     with ThreadPoolExecutor(2) as threads:
         with locked_route(routes, 0):
             runs = [threads.submit(migrate, routes) for _ in range(2)]
-            eventually(lambda: _valid_indexes(routes), lambda found: found == [("by_a", False)], 20, "the building")
+            eventually(lambda: _valid_indexes(routes), lambda found: found == [("by_a", False)], wanted="the building")
             with psycopg.connect(routes) as connection:  # writes go on
                 connection.execute("UPDATE routes SET attempts = 3 WHERE external_id = 'LOAD-7'")
         assert len({run.result() for run in runs}) == 1
@@ -245,7 +245,7 @@ def test_an_index_is_built_while_another_run_of_migrate_waits(routes: str, extra
 def test_an_index_that_was_left_half_built_is_built_again(routes: str, extra: ExtraMigrations) -> None:
     extra.add("def upgrade() -> None:\n    create_index_concurrently('by_a', 'routes', ['attempts'])\n")
     with locked_route(routes, 0), running_migrate(routes, extra) as process:
-        eventually(lambda: _valid_indexes(routes), lambda found: found == [("by_a", False)], 30, "the building")
+        eventually(lambda: _valid_indexes(routes), lambda found: found == [("by_a", False)], wanted="the building")
         process.kill()
         with psycopg.connect(routes) as connection:  # its session goes with it, but only after some seconds
             connection.execute(

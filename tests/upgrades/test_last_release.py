@@ -116,7 +116,7 @@ def answers(url: str, demo: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for environment in ("live", "sandbox"):
         headers = {"Authorization": f"Bearer {demo[f'{environment}_key']}"}
-        with httpx.Client(base_url=url, headers=headers, timeout=30) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=120) as client:
             for path in ("/v1/me", "/v1/vehicles?limit=100", "/v1/drivers?limit=100"):
                 found[f"{environment} {path}"] = client.get(path).raise_for_status().json()
             for external_id in demo["external_ids"]:
@@ -158,7 +158,7 @@ def lost(before: Any, after: Any, path: str = "") -> list[str]:
 
 def live_through(url: str, demo: dict[str, Any]) -> None:
     """A sandbox route is completed, a live one active, another one canceled; the others are held or drafts."""
-    client = httpx.Client(base_url=url, timeout=30)
+    client = httpx.Client(base_url=url, timeout=120)
     begun = datetime.now(UTC)
     moments = (begun + timedelta(seconds=15 * number) for number in itertools.count())
 
@@ -225,7 +225,7 @@ def fill(settings: Settings, code: Path, service: Service) -> Upgrade:
 def read_routes(url: str, demo: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Every live route of the company by its id, from the pages of the list: a key may not ask for each."""
     found: dict[str, dict[str, Any]] = {}
-    with httpx.Client(headers={"Authorization": f"Bearer {demo['live_key']}"}, timeout=30) as client:
+    with httpx.Client(headers={"Authorization": f"Bearer {demo['live_key']}"}, timeout=120) as client:
         while True:
             page = client.get(f"{url}/v1/routes?limit=100&offset={len(found)}").raise_for_status().json()
             found |= {route["id"]: route for route in page["data"]}

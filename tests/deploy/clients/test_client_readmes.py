@@ -50,7 +50,7 @@ def departing(client: Client, service: Service) -> Iterator[Client]:
     def arrive() -> None:
         with service.client(client.fleet) as other:
             path = "/v1/routes?externalId=LOAD-4711"
-            eventually(lambda: other.get(path).json()["total"], lambda count: count == 1, 50, "the route")
+            eventually(lambda: other.get(path).json()["total"], lambda count: count == 1, wanted="the route")
             other.post_fixes(JOLIET, fuelPercent=60, at=datetime.now(UTC))
 
     thread = Thread(target=arrive)

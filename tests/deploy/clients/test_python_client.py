@@ -173,7 +173,7 @@ def test_asyncio_does_the_same(client: Client) -> None:
             assert (await fuelroute.wait_until(route.id, "draft")).id == route.id
             await fuelroute.cancel_route(route.id)
             since = datetime.now(UTC) - timedelta(minutes=1)
-            async with asyncio.timeout(20):  # transactions of other tests may hold up the last ones
+            async with asyncio.timeout(180):  # transactions of other tests may hold up the last ones
                 while len([change async for change in fuelroute.changes(since=since)]) < len(pushes):
                     await asyncio.sleep(0.1)
             assert {change.route.id async for change in fuelroute.changes(since=since)} == {

@@ -193,7 +193,7 @@ def test_a_migration_that_waits_ends_on_sigterm(image: str, tmp_path: Path) -> N
     names = {"FUELROUTE_DATABASE_URL_FILE": service["environment"]["FUELROUTE_DATABASE_URL_FILE"]}
     waiting = Container(image, service | {"environment": names}, {}, tmp_path)
     try:
-        silent.settimeout(30)
+        silent.settimeout(180)
         held, _ = silent.accept()
 
         with held:
@@ -221,7 +221,7 @@ def test_a_route_of_the_demo_is_driven_to_its_end(world: World) -> None:
         "scheduledStart": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
         "stops": [MEMPHIS, AMARILLO, ALBUQUERQUE],
     }
-    with httpx.Client(base_url=world.url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
+    with httpx.Client(base_url=world.url, headers={"Authorization": f"Bearer {key}"}, timeout=120) as client:
         pushed = client.post("/v1/routes", json=body)
         assert pushed.status_code == 201, pushed.text
 

@@ -32,7 +32,7 @@ class Process(NamedTuple):
         """The status that the kubelet gets. 0: nobody answers."""
         asked = container(self.pod)[f"{kind}Probe"]["httpGet"]
         try:
-            return httpx.get(f"http://127.0.0.1:{self.ports[asked['port']]}{asked['path']}", timeout=5).status_code
+            return httpx.get(f"http://127.0.0.1:{self.ports[asked['port']]}{asked['path']}", timeout=120).status_code
         except httpx.TransportError:
             return 0
 

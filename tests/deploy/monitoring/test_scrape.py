@@ -146,7 +146,7 @@ def test_the_processes_of_a_pool_sum_up(settings: Settings, redis: OwnRedis, tmp
         running_service(own, tmp_path, processes=("ingress",)) as service,
         service.new_tenant() as client,
     ):
-        eventually(lambda: processes_at(ports), lambda found: found == ["workers-imports"] * 2, seconds=40)
+        eventually(lambda: processes_at(ports), lambda found: found == ["workers-imports"] * 2)
         for number in range(60):
             client.push(route_body(datetime.now(UTC), externalId=f"load {number}"))
 

@@ -144,7 +144,7 @@ def test_a_silent_server_is_waited_for_within_the_limits_and_used_again_when_it_
     with Database(urls[address], limits=BRISK) as database:
         with pytest.raises(ServerSilent), use(database) as connection, stopped(postmaster):
             named(connection).execute("SELECT 1").fetchone()
-        eventually(lambda: _answers(use(database)), bool, 20, "an answer")
+        eventually(lambda: _answers(use(database)), bool, wanted="an answer")
 
 
 def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another(
@@ -164,7 +164,7 @@ def test_the_idle_connections_of_a_silent_server_are_not_tried_one_after_another
             took = time.monotonic() - started
 
         assert took < 3 * BRISK.statement_seconds + 3
-        eventually(lambda: _answers(database.transaction()), bool, 20, "an answer")
+        eventually(lambda: _answers(database.transaction()), bool, wanted="an answer")
 
 
 def test_an_event_loop_does_not_wait_for_a_silent_server_and_works_when_it_is_back(urls: dict[str, str]) -> None:
@@ -179,7 +179,7 @@ def test_an_event_loop_does_not_wait_for_a_silent_server_and_works_when_it_is_ba
                     with pytest.raises(psycopg.OperationalError):
                         await database.ask(query)
                 assert time.monotonic() - started < 6  # most do not wait at all
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(180):
                 while True:
                     try:
                         assert await database.ask(query) > 100

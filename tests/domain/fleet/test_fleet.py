@@ -69,7 +69,7 @@ def test_two_imports_at_once_wait_for_one_another(
     file.write_text("\n".join([header, *(f"unit {number}" for number in range(50))]))
     with database.transaction() as connection:
         company_id = create_company(connection, Policy(name="Acme"))
-    both_are_here = Barrier(2, timeout=10)
+    both_are_here = Barrier(2, timeout=180)
 
     def one(_: int) -> tuple[int, int]:
         with database.transaction() as connection:

@@ -92,7 +92,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             file = _sentinel_file(folder, port, servers[0])
             life.enter_context(running_program([program, str(file), "--sentinel"], port, folder / "log"))
         one = Watched(servers, sentinels)
-        eventually(lambda: _knows_replica(one), bool, 20, "a replica")
+        eventually(lambda: _knows_replica(one), bool, wanted="a replica")
         yield one
 
 
@@ -161,7 +161,7 @@ def test_a_primary_that_falls_silent_is_given_up(watched: Watched) -> None:
             eventually(lambda: _written(client), bool, 2 * FAIL_OVER_SECONDS, "a write to the new primary")
         finally:
             os.kill(process, signal.SIGCONT)
-    eventually(lambda: _knows_replica(watched), bool, 20, "a replica")
+    eventually(lambda: _knows_replica(watched), bool, wanted="a replica")
 
 
 def _written(client: redis.Redis) -> bool:

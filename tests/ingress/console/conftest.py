@@ -34,7 +34,7 @@ class Browser(httpx.Client):
     """Somebody's browser. Forms are sent with the token of the page that was loaded last, as browsers do."""
 
     def __init__(self, url: str, **more: Any) -> None:
-        super().__init__(base_url=url, timeout=30, verify=False, **more)  # reads no certificates: it is quick
+        super().__init__(base_url=url, timeout=120, verify=False, **more)  # reads no certificates: it is quick
         self.token = ""
 
     def look(self, path: str, *, status: int = 200, **query: str | int) -> str:

@@ -58,7 +58,7 @@ def hasty(hasty_url: str, database: Database) -> Iterator[World]:
 def begun(browser: Browser, path: str, *headers: str, body: bytes = b"") -> socket.socket:
     """A POST of which only a part is sent."""
     address = urlsplit(str(browser.base_url))
-    sent = socket.create_connection((address.hostname, address.port), timeout=30)
+    sent = socket.create_connection((address.hostname, address.port), timeout=120)
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     lines = (f"POST {path} HTTP/1.1", "Host: x", f"Cookie: {cookies}", *headers)
     sent.sendall("".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + body)

@@ -20,7 +20,7 @@ class Gate:
 
     def work(self, owner: str) -> Callable[[], str]:
         def run() -> str:
-            assert self.opened.wait(10)
+            assert self.opened.wait(180)
             self.done.append(owner)
             return owner
 

@@ -103,7 +103,7 @@ def slowly(browser: Browser, path: str) -> socket.socket:
     address = urlsplit(str(browser.base_url))
     opened = socket.socket()
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    opened.settimeout(30)
+    opened.settimeout(180)
     opened.connect((address.hostname, address.port))
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     opened.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nCookie: {cookies}\r\n\r\n".encode())

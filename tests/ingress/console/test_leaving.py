@@ -35,7 +35,7 @@ def test_the_end_of_the_connection_is_seen_while_the_file_is_read() -> None:
         await asyncio.sleep(0)
         before = left.is_set()
         await messages.put({"type": "http.disconnect"})
-        await asyncio.wait_for(watching, 5)
+        await asyncio.wait_for(watching, 180)
         return before, left.is_set()
 
     assert asyncio.run(watch()) == (False, True)

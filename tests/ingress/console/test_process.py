@@ -36,7 +36,7 @@ def test_a_body_is_never_read_as_a_request_even_if_another_protocol_is_asked_for
     head = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n"
     last = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     address = urlsplit(console_url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as connection:
         connection.sendall(head % len(smuggled) + smuggled + last)
         answers = b"".join(iter(lambda: connection.recv(65536), b""))
 

@@ -65,7 +65,7 @@ def test_slow_readers_of_some_companies_do_not_hold_all_downloads() -> None:
 def send_slowly(browser: Browser) -> socket.socket:
     """A file of which a byte arrives."""
     address = urlsplit(str(browser.base_url))
-    opened = socket.create_connection((address.hostname or "", address.port or 0), timeout=30)
+    opened = socket.create_connection((address.hostname or "", address.port or 0), timeout=120)
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     head = (
         f"POST /vehicles/import HTTP/1.1\r\nHost: {address.netloc}\r\nCookie: {cookies}\r\nContent-Type: text/csv\r\n"

@@ -151,7 +151,7 @@ def test_two_owners_who_remove_each_other_at_once_leave_one(world: World) -> Non
             beside = other.submit(remove, second)  # it waits for the owners
             remove_user_of(connection, fleet.company_id, locked, DOT)
         with pytest.raises(LastOwner):
-            beside.result(timeout=20)
+            beside.result(timeout=120)
 
 
 def test_an_owner_who_removes_himself_is_asked_to_sign_in(world: World) -> None:

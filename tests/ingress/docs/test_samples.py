@@ -126,7 +126,7 @@ def test_the_receivers_of_webhooks_take_what_is_signed(
         program.command, cwd=program.folder, env=environment, stdout=subprocess.PIPE, text=True
     ) as receiver:
         try:
-            eventually(lambda: _forged(url), lambda status: status == 400, 20, "the receiver")
+            eventually(lambda: _forged(url), lambda status: status == 400, wanted="the receiver")
             newcomer.push(route_body(datetime.now(UTC), externalId="LOAD-1"))
             assert receiver.stdout is not None
             assert receiver.stdout.readline() == "route.imported LOAD-1 draft\n"

@@ -34,7 +34,7 @@ def at_once(database: Database, *work: Callable[[Connection], Any]) -> list[Any]
     def run(one: Callable[[Connection], Any]) -> Any:
         with database.transaction() as connection:
             connection.execute("SELECT 1")
-            barrier.wait(10)
+            barrier.wait(180)
             return one(connection)
 
     with ThreadPoolExecutor(len(work)) as threads:
@@ -78,7 +78,7 @@ def test_a_push_that_waited_for_another_is_compared_with_the_input_that_one_stor
                 waiting = threads.submit(push_later, body)
                 while not connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
                     assert not waiting.done()
-            assert waiting.result(10) == [effect]
+            assert waiting.result(180) == [effect]
 
 
 @pytest.mark.parametrize("round_number", range(5))
@@ -134,7 +134,7 @@ def test_a_push_locks_the_older_route_before_its_own_as_imports_do(
             while not importing.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
                 assert not waiting.done()
             importing.execute("SELECT FROM routes WHERE id = %s FOR UPDATE NOWAIT", (own,))
-        assert waiting.result(10) == ["replace"] * len(bodies)
+        assert waiting.result(180) == ["replace"] * len(bodies)
 
     with database.transaction() as connection:
         assert open_routes(connection, fleet.live) == ["B"]
