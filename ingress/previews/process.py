@@ -1,7 +1,7 @@
 """One preview process: it answers the asks on its standard input, one after the other, until that ends.
 
-It gives way to everything else on the machine (nice), because nobody's push may wait for a preview. Whoever started it
-kills it when an answer takes too long; nothing is lost, because nothing is stored."""
+It gives way to everything else on the machine, because nobody's push may wait for a preview. Whoever started it kills
+it when an answer takes too long; nothing is lost, because nothing is stored."""
 
 import os
 import signal
@@ -35,6 +35,8 @@ from ingress.previews.messages import Ask, Failed, NoRoute, Previewed, Refused, 
 log = get_logger(__name__)
 
 _NICENESS = 10
+"""Counts where the kernel does not group sessions, as in a container. Nobody can take it back, so it leaves enough for
+an answer on a busy machine."""
 
 
 class Previews:
@@ -76,7 +78,7 @@ def run(requests: BinaryIO, answers: BinaryIO) -> None:
     reading = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=1, put_jobs=None)
     with reading as database:  # nothing is changed, so no job follows
         previews = Previews(settings, database, default_roads(settings.valhalla_url))
-        os.nice(_NICENESS)  # from now on: it is asked for while somebody waits
+        os.nice(_NICENESS)  # from now on: it is started while somebody waits
         _send(answers, b"")
         while (message := read_frame(requests)) is not None:
             _send(answers, write(previews.answer(read_ask(message))))

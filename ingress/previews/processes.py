@@ -15,6 +15,7 @@ from domain.settings import SECRETS, Settings
 from domain.telemetry.logs import get_logger
 from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 from ingress.previews.messages import LENGTH, Ask, Reply, framed, read_reply
+from ingress.previews.priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 
 log = get_logger(__name__)
 
@@ -27,6 +28,8 @@ PATIENCE_SECONDS = 10.0
 """Longest wait for a process to start, for its answer, and for a process that is free."""
 IDLE_SECONDS = 600.0
 """A process that was asked nothing for so long ends, and gives its memory back."""
+HURRY_SECONDS = 2.0
+"""An ask that has waited for so long, its turn included, no longer gives way to all else on the machine."""
 _END_SECONDS = 2.0
 
 _NEEDED_SECRETS = {"database_url", "database_direct_url", "valhalla_url"}
@@ -47,10 +50,11 @@ class PreviewProcesses:
 
     async def preview(self, tenant: Tenant, body: bytes, *, explained: bool = False) -> Reply:
         """The preview of a load whose body is checked already. Raises PreviewBusy."""
-        ask = Ask(str(tenant.company_id), tenant.environment, msgspec.Raw(body), explained)
+        ask = write(Ask(str(tenant.company_id), tenant.environment, msgspec.Raw(body), explained))
+        hurries_at = asyncio.get_running_loop().time() + HURRY_SECONDS
         try:
             async with self._turns.permit(tenant.company_id.hex, patience_seconds=PATIENCE_SECONDS):
-                return await self._ask(write(ask))
+                return await self._ask(ask, hurries_at)
         except CapacityTimeout:
             raise PreviewBusy from None
 
@@ -59,18 +63,18 @@ class PreviewProcesses:
         free, self._free = self._free, []
         await asyncio.gather(*(one.end() for one in free))
 
-    async def _ask(self, message: bytes) -> Reply:
+    async def _ask(self, message: bytes, hurries_at: float) -> Reply:
         """The reply of a free process. One that died meanwhile is replaced by a new one: nothing was stored."""
         previewer = self._taken()
         if previewer is not None:
             with suppress(EOFError, OSError):
-                return await self._ask_one(previewer, message)
-        return await self._ask_one(await _Previewer.start(self._settings), message)
+                return await self._ask_one(previewer, message, hurries_at)
+        return await self._ask_one(await _Previewer.start(self._settings), message, hurries_at)
 
-    async def _ask_one(self, previewer: "_Previewer", message: bytes) -> Reply:
+    async def _ask_one(self, previewer: "_Previewer", message: bytes, hurries_at: float) -> Reply:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await previewer.ask(message)
+                reply = await previewer.ask(message, hurries_at)
         except TimeoutError:
             log.warning("preview.took_too_long", seconds=ANSWER_SECONDS)
             await previewer.kill()
@@ -105,12 +109,15 @@ class _Previewer:
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (both are pipes)
         self._process, self._in, self._out = process, process.stdin, process.stdout
+        self._priority = SessionPriority.of(process.pid)
         self.answers = 0
 
     @classmethod
     async def start(cls, settings: Settings) -> "_Previewer":
         """A process that has loaded everything. Raises PreviewBusy if that takes too long."""
-        process = await asyncio.create_subprocess_exec(*_COMMAND, stdin=PIPE, stdout=PIPE, env=_environment())
+        process = await asyncio.create_subprocess_exec(
+            *_COMMAND, stdin=PIPE, stdout=PIPE, env=_environment(), start_new_session=True
+        )
         previewer = cls(process)
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -128,8 +135,16 @@ class _Previewer:
     def runs(self) -> bool:
         return self._process.returncode is None
 
-    async def ask(self, message: bytes) -> Reply:
-        reply: Reply = read_reply(await self._exchange(message))
+    async def ask(self, message: bytes, hurries_at: float) -> Reply:
+        """The reply. From that moment of the event loop on, the process no longer gives way to others."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < hurries_at:
+            self._priority.become(GIVES_WAY)
+        hurry = loop.call_at(hurries_at, self._priority.become, IN_A_HURRY)
+        try:
+            reply: Reply = read_reply(await self._exchange(message))
+        finally:
+            hurry.cancel()
         self.answers += 1
         return reply
 

@@ -2,10 +2,14 @@
 after the other, at a steady rate, and as fast as they are answered."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from ingress.previews.priority import SessionPriority
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, Load, send
 from tests.benchmarks.push import pushes
@@ -13,6 +17,37 @@ from tests.benchmarks.push import pushes
 STEADY_PUSHES = 200.0
 """Pushes a second that leave the machine some room."""
 _OTHER_CONNECTIONS = 32
+
+
+class Computing(NamedTuple):
+    """A process that only computes, as long as others would, at their priority."""
+
+    milliseconds: float
+    per_second: float
+    niceness: int
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        command = [sys.executable, "-m", "tests.benchmarks.computing", str(self.milliseconds), str(self.per_second)]
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            SessionPriority.of(process.pid).become(self.niceness)
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Beside(NamedTuple):
+    """The pushes of a round, and the load beside them."""
+
+    pushed: Run
+    others: Load | None = None
+
+    @property
+    def p50(self) -> float:
+        return self.pushed.load.percentile(50)
+
 
 _KINDS: dict[str, tuple[int, float | None]] = {
     "one connection": (1, None),
@@ -22,50 +57,77 @@ _KINDS: dict[str, tuple[int, float | None]] = {
 
 
 def pushes_beside(
-    bench: Bench, stack: Stack, ingress: Address, what: str, others: Iterator[bytes], per_second: float
+    bench: Bench,
+    stack: Stack,
+    ingress: Address,
+    what: str,
+    others: Iterator[bytes],
+    per_second: float,
+    *,
+    computing: Computing | None = None,
 ) -> list[Figure]:
-    """Figures of pushes beside `per_second` of the `others`, whose name is `what`. The stack imports what is pushed."""
+    """Figures of pushes beside `per_second` of the `others`, whose name is `what`, and beside a process that only
+    computes, where there is one. The stack imports what is pushed."""
     requests = pushes(stack)
 
-    def measure(connections: int, rate: float | None, others_per_second: float) -> Run:
+    def measure(options: tuple[int, float | None], beside: Coroutine[Any, Any, Load] | None) -> Beside:
+        connections, rate = options
         load = partial(
             send, [ingress], requests, expect=201, seconds=bench.seconds, connections=connections, per_second=rate
         )
-        return stack.measure(_beside(load, others_alone(ingress, others, others_per_second, bench.seconds)))
+        return _measured(stack, load, beside)
 
-    rounds = bench.alternate(
-        what,
-        {
-            f"{kind}, {rate:.0f} {what}": partial(measure, *options, rate)
-            for kind, options in _KINDS.items()
-            for rate in (0.0, per_second)
-        },
-    )
+    def beside_others(options: tuple[int, float | None]) -> Beside:
+        return measure(options, others_alone(ingress, others, per_second, bench.seconds))
+
+    def beside_computing(options: tuple[int, float | None], used: Computing) -> Beside:
+        with used.running():
+            return measure(options, None)
+
+    works: dict[str, Callable[[], Beside]] = {}
+    for kind, options in _KINDS.items():
+        works[f"{kind}, alone"] = partial(measure, options, None)
+        works[f"{kind}, {what}"] = partial(beside_others, options)
+        if computing is not None:
+            works[f"{kind}, computing"] = partial(beside_computing, options, computing)
+    rounds = bench.alternate(what, works)
     return [figure for kind in _KINDS for figure in _figures(kind, what, per_second, rounds)]
 
 
+def _measured(
+    stack: Stack, load: Callable[[], Coroutine[Any, Any, Load]], beside: Coroutine[Any, Any, Load] | None
+) -> Beside:
+    """The pushes, and the load beside them, which may end later."""
+    noted: list[Load] = []
+
+    async def both() -> Load:
+        other = asyncio.ensure_future(beside) if beside is not None else None
+        pushed = await load()
+        if other is not None:
+            noted.append(await other)
+        return pushed
+
+    return Beside(stack.measure(both()), noted[0] if noted else None)
+
+
 async def others_alone(ingress: Address, others: Iterator[bytes], per_second: float, seconds: float) -> Load:
-    """A load of the other requests at this rate; none for 0."""
-    if not per_second:
-        return Load(200, seconds)
+    """A load of the other requests at this rate."""
     return await send(
         [ingress], others, expect=200, seconds=seconds, connections=_OTHER_CONNECTIONS, per_second=per_second
     )
 
 
-async def _beside(load: Callable[[], Coroutine[Any, Any, Load]], others: Coroutine[Any, Any, Load]) -> Load:
-    beside = asyncio.ensure_future(others)
-    pushed = await load()
-    await beside
-    return pushed
-
-
-def _figures(kind: str, what: str, per_second: float, rounds: dict[str, list[Run]]) -> Iterator[Figure]:
-    alone, beside = (
-        [run.load.percentile(50) for run in rounds[f"{kind}, {rate:.0f} {what}"]] for rate in (0.0, per_second)
-    )
-    noted = rounds[f"{kind}, {per_second:.0f} {what}"][-1].note
+def _figures(kind: str, what: str, per_second: float, rounds: dict[str, list[Beside]]) -> Iterator[Figure]:
+    alone, beside = ([one.p50 for one in rounds[f"{kind}, {name}"]] for name in ("alone", what))
+    last = rounds[f"{kind}, {what}"][-1]
     yield Figure(f"{what}: pushes, {kind}, p50 without {what}", "ms", alone)
-    yield Figure(f"{what}: pushes, {kind}, p50 beside {per_second:.0f} {what} a second", "ms", beside, note=noted)
+    yield Figure(
+        f"{what}: pushes, {kind}, p50 beside {per_second:.0f} {what} a second", "ms", beside, note=last.pushed.note
+    )
     spread = max(alone) / min(alone)
     yield Figure(f"{what}: pushes, {kind}, by that without {what}", "x", ratios(beside, alone), at_most=spread)
+    computing = [one.p50 for one in rounds.get(f"{kind}, computing", ())]
+    if computing:
+        yield Figure(f"{what}: pushes, {kind}, beside a process that only computes", "x", ratios(computing, alone))
+    waits = [one.others.percentile(50) for one in rounds[f"{kind}, {what}"] if one.others is not None]
+    yield Figure(f"{what}: p50 beside pushes, {kind}", "ms", waits)

@@ -1,5 +1,6 @@
 """Previews of loads of 1,000 miles among 8,000 truck stops: how long one takes, how many a second one process answers,
-and what pushes beside them notice. The reference is the same preview, computed in this process, in the same round."""
+and what pushes beside them notice. The references, in the same round: the same preview, computed in this process; and
+pushes beside a process that computes as long at the same priority, and does nothing else."""
 
 import itertools
 import random
@@ -19,7 +20,8 @@ from domain.previews.shapes import MOST_PASSES, PreviewInput
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.stations.corridor_offers import StationPlaces
-from tests.benchmarks.beside import pushes_beside
+from ingress.previews.priority import GIVES_WAY
+from tests.benchmarks.beside import Computing, pushes_beside
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, exact_cpu_seconds, own_megabytes, rates, ratios
 from tests.benchmarks.load import Address, send
 from tests.benchmarks.loader import Fleet, load_fleet, load_keys
@@ -55,7 +57,8 @@ def run(bench: Bench) -> list[Figure]:
         spent = sum(map(exact_cpu_seconds, processes))
         answers = sum(_load(stack, ingress, requests, 1, bench.seconds).load.answers.values())
         milliseconds = 1000 * (sum(map(exact_cpu_seconds, processes)) - spent) / answers
-        beside = pushes_beside(bench, stack, ingress, "previews", requests, PER_SECOND)
+        computing = Computing(milliseconds, PER_SECOND, GIVES_WAY)
+        beside = pushes_beside(bench, stack, ingress, "previews", requests, PER_SECOND, computing=computing)
     return [
         *_alone(found),
         Figure("preview: processor time of one", "ms", [milliseconds], at_most=1000 / PER_SECOND),

@@ -14,6 +14,7 @@ from domain.lifecycle import Environment
 from domain.settings import Settings
 from ingress.previews import processes
 from ingress.previews.messages import NoRoute, Previewed, Refused, Reply
+from ingress.previews.priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from ingress.previews.processes import PreviewBusy, PreviewProcesses
 from tests.domain.previews.loads import load
 from tests.factories import make_fleet
@@ -37,6 +38,9 @@ def test_a_process_is_started_replaced_and_killed(
     monkeypatch.setenv("FUELROUTE_CONTACT_KEY", "c2VjcmV0")
     monkeypatch.setenv("FUELROUTE_REDIS_URL_FILE", "secrets/redis")
     monkeypatch.setattr(processes, "ANSWER_SECONDS", 300)
+    monkeypatch.setattr(processes, "HURRY_SECONDS", 300)
+    asked_for: list[int] = []
+    monkeypatch.setattr(SessionPriority, "become", lambda _, niceness: asked_for.append(niceness))
 
     async def walk() -> None:
         previews = PreviewProcesses(settings)
@@ -50,6 +54,7 @@ def test_a_process_is_started_replaced_and_killed(
         assert "PATH=" in environment
         assert "c2VjcmV0" not in environment
         assert "secrets/redis" not in environment
+        assert os.getsid(first) == first
 
         os.kill(first, signal.SIGKILL)
         explained = await previews.preview(tenant, LOAD, explained=True)
@@ -58,16 +63,36 @@ def test_a_process_is_started_replaced_and_killed(
         (second,) = pids(previews)
         assert second != first
 
+        assert {*asked_for} == {GIVES_WAY}
+        asked_for.clear()
         os.kill(second, signal.SIGSTOP)
         with monkeypatch.context() as patched:
             patched.setattr(processes, "ANSWER_SECONDS", 0.1)
+            patched.setattr(processes, "HURRY_SECONDS", 0.0)
             with pytest.raises(PreviewBusy):
                 await previews.preview(tenant, LOAD)
+        assert asked_for == [IN_A_HURRY]
         assert pids(previews) == []
         with pytest.raises(ProcessLookupError):
             os.kill(second, 0)
 
     asyncio.run(walk())
+
+
+def test_a_refused_change_of_priority_is_made_up_for(tmp_path: Path) -> None:
+    group = tmp_path / "autogroup"
+    priority = SessionPriority(group)
+    group.mkdir()
+    priority.become(GIVES_WAY)
+    group.rmdir()
+    priority.become(GIVES_WAY)
+    assert group.read_text() == str(GIVES_WAY)
+
+    group.unlink()
+    priority.become(GIVES_WAY)
+    assert not group.exists()
+    priority.become(IN_A_HURRY)
+    assert group.read_text() == str(IN_A_HURRY)
 
 
 def test_who_finds_no_free_process_in_time_is_told(
