@@ -6,12 +6,13 @@ second attempts. A call ends after a fixed time, whatever the URL contains or th
 
 import io
 import os
+import smtplib
 import socket
 import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
@@ -28,6 +29,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of, is_mail
 from domain.accounts.name_lookups import NoAddress, lookups
 from domain.addresses import literal_address
+from domain.messages.recipients import Recipients
 from domain.settings import Settings
 from domain.telemetry import tracing
 
@@ -74,11 +76,21 @@ class Attachment(NamedTuple):
     content: bytes
 
 
-def give_text(url: str, text: str, settings: Settings, attachment: Attachment | None = None) -> Fault | None:
-    """Try once to give a text, whose first line is its title, to the gateway. None when the gateway took it."""
+def give_text(
+    url: str, text: str, settings: Settings, recipients: Recipients, attachment: Attachment | None = None
+) -> Fault | None:
+    """Try once to give a text, whose first line is its title, to the gateway, for those recipients that have not taken
+    it. None when all of them took it."""
     title, _, body = text.partition("\n")
-    allowed, seconds = AllowedHosts.of(settings), settings.message_timeout_seconds
-    return call_gateway(url, title, body, allowed=allowed, timeout_seconds=seconds, attachment=attachment)
+    return call_gateway(
+        url,
+        title,
+        body,
+        allowed=AllowedHosts.of(settings),
+        timeout_seconds=settings.message_timeout_seconds,
+        recipients=recipients,
+        attachment=attachment,
+    )
 
 
 def call_gateway(
@@ -88,10 +100,11 @@ def call_gateway(
     *,
     allowed: AllowedHosts,
     timeout_seconds: float,
+    recipients: Recipients | None = None,
     attachment: Attachment | None = None,
 ) -> Fault | None:
     """Try once to give a plain text to the gateway. Returns None when the gateway took it. The attempt ends within the
-    time, even if a name server is silent."""
+    time, even if a name server is silent. `recipients` that have taken the text are left out, and tell who takes it."""
     try:
         gateway = gateway_of(url, allowed)
     except UnusableContact as error:
@@ -100,10 +113,13 @@ def call_gateway(
     gateway.redirects, gateway.verify_certificate, gateway.optional = False, True, False
     gateway.service_retry, gateway.service_wait = 0, 0.0
     gateway.throttle = lambda *_, **__: None  # it would sleep; for Discord, as long as the last answer demanded
+    recipients = recipients or Recipients()
+    recipients.remember(gateway, url)
     messenger = apprise.Apprise(asset=gateway.asset)
     messenger.add(gateway)
     attached = _attached(attachment) if is_mail(url) else None
     with _guarded(allowed, timeout_seconds) as guard:
+        guard.recipients = recipients
         try:
             # Plain text: a name from outside must not act as markup.
             if messenger.notify(title=title, body=body, body_format=_TEXT, attach=attached):
@@ -178,6 +194,7 @@ class _Guard:
     def __init__(self, allowed: AllowedHosts, timeout_seconds: float, most_bytes: int) -> None:
         self.refused = self.unanswered = self.has_begun = self._cut = False
         self.most_bytes = most_bytes
+        self.recipients: Recipients | None = None
         self._done = threading.Event()
         self._allowed = allowed
         self._ends_at = time.monotonic() + timeout_seconds
@@ -289,6 +306,26 @@ def _is_before_the_request(error: requests.RequestException) -> bool:
     return isinstance(reason, urllib3.exceptions.ConnectTimeoutError | urllib3.exceptions.SSLError)
 
 
+_send_mail = smtplib.SMTP.sendmail
+
+
+def _send_mail_once(
+    server: smtplib.SMTP, sender: str, addresses: Sequence[str], *given: Any, **options: Any
+) -> dict[str, tuple[int, bytes]]:
+    """`SMTP.sendmail` for the addresses that have not taken the mail. A server may refuse some addresses of a mail, in
+    copy for example, and the library then repeats it to all."""
+    guard = _current.get()
+    recipients = guard.recipients if guard is not None else None
+    if recipients is None:
+        return _send_mail(server, sender, addresses, *given, **options)
+    left = [one for one in addresses if not recipients.have(("address", one))]
+    refused = _send_mail(server, sender, left, *given, **options) if left else {}
+    for address in left:
+        if address not in refused:
+            recipients.note(("address", address))
+    return refused
+
+
 _WATCHED = frozenset(
     {"socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg", "subprocess.Popen", "os.system"}
     | {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn"}
@@ -331,6 +368,7 @@ socket.getaddrinfo = _look_up  # the libraries of gateways offer no other way to
 def _watch_this_process() -> None:
     """Install the audit hook. It stays for the life of the process, and acts only during a hand-over."""
     requests.sessions.Session = _Session  # type: ignore[misc]  # nothing else here uses it
+    smtplib.SMTP.sendmail = _send_mail_once  # type: ignore[method-assign,assignment]  # likewise
     sys.addaudithook(_report)
 
 

@@ -8,7 +8,7 @@ need no gateway: one transaction does everything, so each of those messages is d
 `routes.plans.delivery` calls `claim` and `settle` with the route locked, and moves the route on. Routes are locked
 before messages everywhere."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -28,6 +28,7 @@ from domain.messages.gateways import Fault, claim_time, give_text
 from domain.messages.in_cab import InCabTarget, connector_account, hand_over_in_cab
 from domain.messages.message_text import corrected
 from domain.messages.new_messages import earlier_messages
+from domain.messages.recipients import Recipients
 from domain.settings import Settings
 from domain.telemetry import tracing
 
@@ -67,6 +68,7 @@ class MessageClaim(Claim):
     """The number of attempts before this one."""
     in_cab: InCabTarget | None = None
     """The app in the cab that the URL names; None for another gateway."""
+    recipients: Recipients = field(default_factory=Recipients)
 
 
 AttemptEnd = Literal["delivered", "to_retry", "given_up", "discarded"]
@@ -103,6 +105,7 @@ class _Due(NamedTuple):
     driver_id: UUID
     text: NotNull[str]
     """The text, which is deleted only after its message has ended."""
+    taken_by: list[str] | None
     claimed_until: datetime | None
     attempts: int
     error: str | None
@@ -119,7 +122,7 @@ class _Due(NamedTuple):
 _DUE = Statement(
     _Due,
     f"""
-    SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.claimed_until,
+    SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.taken_by, m.claimed_until,
            m.attempts, m.error, m.queued_at, d.contact, d.external_id,
            c.message_url,
            m.environment = 'sandbox' AND m.attempts = 0 AND {named(LATE_MESSAGE)} AS asks_for_delay, {WANTED}
@@ -189,6 +192,7 @@ def claim(
         message.claimed_until,
         message.attempts,
         _in_cab_target(connection, message, url),
+        Recipients(message.taken_by),
         until=until,
     )
 
@@ -213,7 +217,7 @@ def hand_over(claimed: MessageClaim, settings: Settings) -> Fault | None:
         return Fault(str(UnreadableContact()))
     with tracing.working("messages.hand_over", "client"):
         if claimed.in_cab is None:
-            return give_text(claimed.url, claimed.text, settings)
+            return give_text(claimed.url, claimed.text, settings, claimed.recipients)
         return hand_over_in_cab(
             claimed.in_cab,
             claimed.message_id,
@@ -249,7 +253,7 @@ _HANDED_OVER = Statement(
     """,
 )
 
-_END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s WHERE id = %s")
+_END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s, taken_by = %s WHERE id = %s")
 
 
 def settle(
@@ -263,7 +267,8 @@ def settle(
     channel = channel_of(claimed.url)
     if fault is None:
         return _deliver(connection, message, MessageStatus.SENT, channel, now=now)
-    _END_CLAIM.execute(connection, (channel, now if fault.in_doubt else claimed.in_doubt_since, message.id))
+    doubt = now if fault.in_doubt else claimed.in_doubt_since
+    _END_CLAIM.execute(connection, (channel, doubt, claimed.recipients.taken_by or None, message.id))
     if not message.wanted:
         return _discard(connection, message)
     retry_at = (_RETRIES_IN_DOUBT if fault.in_doubt else _RETRIES).next_at(

@@ -2,9 +2,9 @@
 stand in that order.
 
 A person gets a notice at most once: an attempt with an unknown end is never repeated. A gateway that refuses is asked
-again, with growing waits."""
+again, with growing waits, for the recipients alone that have not taken the text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -17,6 +17,7 @@ from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Statement
 from domain.messages.gateways import Attachment, Fault, claim_time, give_text
+from domain.messages.recipients import Recipients
 from domain.notices.quiet_hours import QuietHours
 from domain.savings.statements import read_statement_pdf
 from domain.settings import Settings
@@ -43,6 +44,7 @@ class NoticeClaim(Claim):
     """The number of attempts before this one."""
     due_at: datetime
     attachment: Attachment | None = None
+    recipients: Recipients = field(default_factory=Recipients)
 
 
 # --- Claimed ---------------------------------------------------------------------------------------------------
@@ -55,6 +57,7 @@ class _Due(NamedTuple):
     attempts: int
     due_at: NotNull[datetime]
     statement_month: date | None
+    taken_by: list[str] | None
     url: str
     quiet_from: int | None
     quiet_until: int | None
@@ -64,8 +67,8 @@ class _Due(NamedTuple):
 _DUE = Statement(
     _Due,
     f"""
-    SELECT n.id, n.part, n.text, n.attempts, n.due_at, n.statement_month, s.url, s.quiet_from, s.quiet_until,
-           s.time_zone
+    SELECT n.id, n.part, n.text, n.attempts, n.due_at, n.statement_month, n.taken_by, s.url, s.quiet_from,
+           s.quiet_until, s.time_zone
     FROM notices n JOIN notice_subscriptions s ON s.id = n.subscription_id AND s.company_id = n.company_id
     WHERE n.id = %(id)s AND n.company_id = %(company_id)s AND n.status = 'pending' AND n.claimed_until IS NULL
       AND n.retry_at <= %(now)s AND s.disabled_at IS NULL AND {is_at_work("n.company_id")}
@@ -85,7 +88,10 @@ def claim_notice(
     until = now + claim_time(settings)
     _CLAIM.execute(connection, (until, notice.id))
     attachment = _statement(connection, company_id, notice.statement_month)
-    return NoticeClaim(notice.id, notice.url, notice.text, notice.attempts, notice.due_at, attachment, until=until)
+    recipients = Recipients(notice.taken_by)
+    return NoticeClaim(
+        notice.id, notice.url, notice.text, notice.attempts, notice.due_at, attachment, recipients, until=until
+    )
 
 
 def _statement(connection: Connection, company_id: UUID, month: date | None) -> Attachment | None:
@@ -111,7 +117,7 @@ def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
     if (fault := fault_of(url, AllowedHosts.of(settings))) is not None:
         return Fault(f"the address {fault}")
     with tracing.working("notices.hand_over", "client"):
-        return give_text(url, claimed.text, settings, claimed.attachment)
+        return give_text(url, claimed.text, settings, claimed.recipients, claimed.attachment)
 
 
 # --- Settled ---------------------------------------------------------------------------------------------------
@@ -119,7 +125,7 @@ def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
 _SETTLE = Command(
     """
     UPDATE notices SET status = %(status)s, error = %(error)s, retry_at = %(retry_at)s, settled_at = %(settled_at)s,
-        claimed_until = NULL
+        taken_by = %(taken_by)s, claimed_until = NULL
     WHERE id = %(id)s AND claimed_until = %(until)s AND status = 'pending'
     """
 )
@@ -135,6 +141,7 @@ def settle_notice(
         "error": fault.sentence if fault is not None else None,
         "retry_at": retry_at,
         "settled_at": None if status == "pending" else now,
+        "taken_by": claimed.recipients.taken_by or None,
         "id": claimed.notice_id,
         "until": claimed.until,
     }

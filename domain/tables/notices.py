@@ -91,3 +91,6 @@ class Notices(SQLModel, table=True):
     """When it became sent, failed, doubtful or dropped."""
     error: str | None = None
     """Why the last attempt failed, or why it was dropped."""
+    taken_by: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text), nullable=True))
+    """Fingerprints of the recipients that took the text in an attempt that others refused, as `messages/recipients.py`
+    makes them."""

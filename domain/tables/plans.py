@@ -147,6 +147,9 @@ class Messages(SQLModel, table=True):
     """When the vendor of the app in the cab first reported that the driver had read it."""
     read_asked_at: datetime | None = time_column(null=True)
     """When the vendor was last asked whether it was read."""
+    taken_by: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text), nullable=True))
+    """Fingerprints of the recipients that took it in an attempt that others refused, as `messages/recipients.py` makes
+    them."""
 
 
 class DriverLinks(SQLModel, table=True):

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +23,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import fault_of
 from domain.messages import gateways
 from domain.messages.gateways import Attachment, Fault, call_gateway
+from domain.messages.recipients import Recipients
 from tests.gateway import HOST, Gateway, running_gateway
 
 pytestmark = [
@@ -40,9 +41,9 @@ def send(
     allowed: AllowedHosts = OURS,
     seconds: float = SECONDS,
     body: str = "1. Lakeside",
-    attachment: Attachment | None = None,
+    **options: Any,
 ) -> Fault | None:
-    return call_gateway(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds, attachment=attachment)
+    return call_gateway(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds, **options)
 
 
 def test_a_stored_contact_that_is_refused_now_fails_with_a_sentence(gateway: Gateway) -> None:
@@ -331,13 +332,47 @@ def test_other_gateways_get_the_text_alone(gateway: Gateway) -> None:
     assert (received["message"], received.get("attachments", [])) == ("1. Lakeside", [])
 
 
+@pytest.mark.parametrize(
+    ("shape", "first", "last"),
+    [
+        ("to=ann@example.com,bob@example.com,cy@example.com", ["ann", "cy"], ["bob"]),
+        ("to=ann@example.com&cc=bob@example.com", ["ann"], ["bob"]),
+    ],
+)
+def test_a_mail_is_not_repeated_to_those_who_have_it(shape: str, first: list[str], last: list[str]) -> None:
+    refused, taken_by = {"bob@example.com"}, list[str]()
+    with running_mail_server(refused) as (port, mails):
+        url = f"mailto://user:password@example.com?smtp={HOST}&port={port}&mode=insecure&{shape}"
+
+        def attempt() -> tuple[bool, list[str]]:
+            """A worker's attempt, which knows what is stored alone. Returns whether all have it, and who got it."""
+            mails.clear()
+            recipients = Recipients(taken_by)
+            is_taken = send(url, seconds=5, recipients=recipients) is None
+            taken_by[:] = recipients.taken_by
+            return is_taken, [name for name in ("ann", "bob", "cy") if any(f":<{name}@" in mail for mail in mails)]
+
+        assert attempt() == (False, first)
+        assert attempt() == (False, [])
+        refused.clear()
+        assert attempt() == (True, last)
+        assert attempt() == (True, [])
+        url += "&name=another"
+        assert attempt() == (True, sorted(first + last)), "another contact begins anew"
+
+
 @contextmanager
-def running_mail_server() -> Iterator[tuple[int, list[str]]]:
-    """A server that takes one mail from anybody."""
+def running_mail_server(refused: Collection[str] = ()) -> Iterator[tuple[int, list[str]]]:
+    """A server that takes mails from anybody, but for these recipients. A mail begins with its recipients."""
     mails: list[str] = []
 
     def serve(server: socket.socket) -> None:
-        connection, _ = server.accept()
+        with suppress(OSError):  # closed at the end
+            while True:
+                take_mails(server.accept()[0])
+
+    def take_mails(connection: socket.socket) -> None:
+        to: list[str] = []
         with connection, connection.makefile("rwb") as stream:
 
             def say(line: str) -> None:
@@ -352,12 +387,18 @@ def running_mail_server() -> Iterator[tuple[int, list[str]]]:
                     say("250 AUTH PLAIN")
                 elif word == b"AUTH":
                     say("235 ok")
+                elif word == b"RCPT" and any(one in line.decode() for one in refused):
+                    say("550 nobody of this name")
+                elif word == b"RCPT":
+                    to.append(line.decode())
+                    say("250 ok")
                 elif word == b"DATA":
                     say("354 go on")
                     text = b""
                     while (part := stream.readline()) != b".\r\n":
                         text += part
-                    mails.append(text.decode())
+                    mails.append("".join(to) + text.decode())
+                    to.clear()
                     say("250 taken")
                 elif word == b"QUIT":
                     say("221 bye")
@@ -368,8 +409,11 @@ def running_mail_server() -> Iterator[tuple[int, list[str]]]:
     with socket.create_server((HOST, 0)) as server:
         thread = threading.Thread(target=serve, args=(server,))
         thread.start()
-        yield server.getsockname()[1], mails
-        thread.join(180)
+        try:
+            yield server.getsockname()[1], mails
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+    thread.join(180)
 
 
 def port_of(gateway: Gateway) -> int:

@@ -88,6 +88,16 @@ def test_a_gateway_that_refuses_is_asked_again_for_hours(
     assert not look(connection, fleet.company_id, now + timedelta(days=1)).due
 
 
+def test_the_next_attempt_knows_who_has_the_text(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+    claimed = must(due(connection, fleet))
+    claimed.recipients.note("ann@example.com")
+    assert settle_notice(connection, claimed, Fault("it refused bob"), now=NOW) == "pending"
+    later = NOW + timedelta(minutes=1)
+    again = must(claim_notice(connection, fleet.company_id, claimed.notice_id, settings=settings, now=later))
+    assert again.recipients.have("ann@example.com")
+    assert not again.recipients.have("bob@example.com")
+
+
 def test_a_time_out_on_an_open_connection_is_in_doubt(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     claimed = must(due(connection, fleet))
     assert settle_notice(connection, claimed, Fault("no answer", in_doubt=True), now=NOW) == "doubtful"
