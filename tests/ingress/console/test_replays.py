@@ -59,6 +59,9 @@ def test_an_owner_asks_and_reads_what_a_deal_is_worth(world: World, driven: Flee
     assert asked.status_code == 303
     path = asked.headers["location"]
     assert "0 of 2 trips solved" in words(browser.look(path))
+    part = browser.get(path, headers={"HX-Request": "true"}).text
+    assert "0 of 2 trips solved" in words(part)
+    assert browser.token in part, "the page asks for this part while it waits, and its button works"
     assert browser.get(f"{path}/trips.csv").status_code == 400
 
     solve(world, path)
