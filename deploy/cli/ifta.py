@@ -21,6 +21,7 @@ from domain.ifta.quarters import Quarter
 from domain.ifta.report import (
     CREDITED_BASIS,
     IFTA_BASIS,
+    NO_MEMBERS,
     QuarterReport,
     QuarterTotals,
     StateLine,
@@ -149,7 +150,7 @@ def _print(report: QuarterReport, filing: Filing | None, *files: Path | None) ->
             )
         if report.legs_without_plan:
             screen.print(f"{counted(report.legs_without_plan, 'leg')} without a plan: miles of the embedded roads")
-        if any(line.tax_dollars is None for line in report.states):
+        if any(line.tax_dollars is None and line.state not in NO_MEMBERS for line in report.states):
             screen.print("a state without a tax had no rate in the tax table on the quarter's first day")
     if filing is not None:
         _print_filing(filing)

@@ -38,6 +38,9 @@ _PORTION = 50
 
 REPORT_DECIMALS = 2
 
+NO_MEMBERS = frozenset(("AK", "HI", "DC", "MX", "NT", "NU", "YT"))
+"""Places with roads that are no members of IFTA: no tax is due there."""
+
 
 @dataclass(frozen=True, slots=True)
 class StateLine:
@@ -73,7 +76,7 @@ class CreditedLine:
 
 @dataclass(frozen=True, slots=True)
 class QuarterTotals:
-    """The sums of the lines; a tax is None where it is None in a line."""
+    """The sums of the lines; a tax is None where that of a member of IFTA is None."""
 
     miles: float
     gallons_burned: float
@@ -263,18 +266,19 @@ def _totals(lines: Sequence[StateLine]) -> QuarterTotals:
     def total(values: Iterable[float]) -> float:
         return round(math.fsum(values), REPORT_DECIMALS)
 
-    def tax(taxes: Sequence[float | None]) -> float | None:
-        known = [one for one in taxes if one is not None]
-        return total(known) if len(known) == len(taxes) else None
+    def tax(tax_of: Callable[[StateLine], float | None]) -> float | None:
+        taxes = [(line.state, tax_of(line)) for line in lines]
+        known = [tax for _, tax in taxes if tax is not None]
+        return total(known) if all(tax is not None or state in NO_MEMBERS for state, tax in taxes) else None
 
     return QuarterTotals(
         miles=total(line.miles for line in lines),
         gallons_burned=total(line.gallons_burned for line in lines),
         gallons_planned=total(line.gallons_planned for line in lines),
-        tax_dollars=tax([line.tax_dollars for line in lines]),
+        tax_dollars=tax(lambda line: line.tax_dollars),
         gallons_bought=total(line.gallons_bought for line in lines),
         gallons_credited=total(line.gallons_credited for line in lines),
-        tax_credited_dollars=tax([line.tax_credited_dollars for line in lines]),
+        tax_credited_dollars=tax(lambda line: line.tax_credited_dollars),
     )
 
 

@@ -146,7 +146,21 @@ def test_rates_are_those_of_the_quarter_s_first_day(connection: Connection, flee
 
     assert by_state(report, "tax_per_gallon") == {"IL": 0.74, "IN": 0.61, "NJ": None, "OH": 0.47, "PA": 0.74}
     assert by_state(report, "tax_dollars")["NJ"] is None
-    assert report.totals.tax_dollars is None
+    assert report.totals.tax_dollars is None, "New Jersey is a member"
+
+
+@pytest.mark.usefixtures("taxes")
+def test_miles_of_no_member_leave_the_tax_known(
+    connection: Connection, fleet: Fleet, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive(connection, settings, fleet, NEW_YEAR - hours(30))
+    monkeypatch.setattr("domain.ifta.report.NO_MEMBERS", frozenset(("NJ",)))  # no road of the test leads to Mexico
+
+    report = report_of(connection, fleet, Q4)
+
+    taxes = [line.tax_dollars for line in report.states if line.state != "NJ"]
+    assert report.totals.tax_dollars == pytest.approx(sum(tax for tax in taxes if tax is not None))
+    assert report.totals.tax_credited_dollars is not None
 
 
 def test_a_leg_over_new_year_counts_where_it_ends_in_the_company_s_time_zone(

@@ -11,7 +11,7 @@ from domain.ids import shown_id
 from domain.ifta.driven_routes import QuarterRoutes, find_quarter_routes
 from domain.ifta.filings import Filing, NotFiled, file_quarter, read_filing, reopen_quarter
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import QuarterReport, make_quarter_report, write_credited_csv, write_ifta_csv
+from domain.ifta.report import NO_MEMBERS, QuarterReport, make_quarter_report, write_credited_csv, write_ifta_csv
 from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
@@ -48,6 +48,7 @@ def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
         quarter=quarter,
         quarters=_latest(today),
         report=_shown(page, filing, driven),
+        no_members=NO_MEMBERS,
         most=MOST_ROUTES,
         company=shown_id("cmp", page.company_id),
     )
