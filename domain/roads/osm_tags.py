@@ -39,8 +39,9 @@ _WEIGHT = re.compile(r"(\d+(?:,\d{3})*(?:[.,]\d+)?)\s*([a-z]*)\.?")
 
 _CLOSED = frozenset(
     ("no", "private", "agricultural", "forestry", "emergency", "military", "destination", "delivery", "customers")
-) | {"residents", "permit"}
-"""Values of access that keep through traffic out."""
+) | {"residents", "permit", "hov"}
+"""Values of access that keep through traffic out, or trucks. `hgv=local` is none: such roads are New York's local truck
+routes."""
 
 _OPEN = frozenset(("yes", "designated", "permissive", "official", "public"))
 

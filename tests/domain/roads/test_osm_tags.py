@@ -60,6 +60,7 @@ def test_the_lowest_of_several_limits_counts() -> None:
     ("tags", "closed"),
     [
         ({"hgv": "no"}, True), ({"hgv": "destination"}, True), ({"hgv": "delivery"}, True),
+        ({"access": "hov", "hov": "designated"}, True), ({"access": "hov", "hgv": "yes"}, False),
         ({"access": "private"}, True),
         ({"access": "no", "hgv": "designated"}, False), ({"access": "no", "motor_vehicle": "yes"}, False),
         ({"hgv": "local"}, False), ({"motor_vehicle": "no"}, True), ({}, False),
