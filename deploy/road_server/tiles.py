@@ -164,7 +164,9 @@ def _share_done(log: Path) -> float:
 
 def _reason(child: Child) -> str:
     """The reason of a builder's death. It maps its files into memory, where a full disk shows as SIGBUS."""
+    if "unsorted input data" in (last_words := child.last_words()):
+        return "its contents are not in the order of their ids; `osmium sort FILE -o SORTED.osm.pbf` puts them in order"
     return {
         -signal.SIGKILL: "it was killed, most likely for want of memory",
         -signal.SIGBUS: "the disk is full",
-    }.get(child.process.returncode, child.last_words())
+    }.get(child.process.returncode, last_words)

@@ -76,6 +76,7 @@ def test_tiles_are_built_once_and_again_when_the_content_or_valhalla_changes(
     ("script", "reason"),
     [
         ("echo 'std::runtime_error: data error'; exit 3", "cannot be built: std::runtime_error: data error"),
+        ("echo '  what():  Detected unsorted input data'; kill -6 $$", "osmium sort"),
         ("kill -9 $$", "it was killed, most likely for want of memory"),
         ("kill -7 $$", "the disk is full"),
         ("echo 'Finished with 0 routable ways containing 0 nodes'; kill -11 $$", "has no roads"),
@@ -132,8 +133,13 @@ def test_every_stage_of_the_builder_begins_later_than_the_one_before() -> None:
 
 def test_needs_grow_with_the_extract_and_shrink_with_threads() -> None:
     small, large = needs_of(1_000_000, 4), needs_of(11_000_000_000, 4)
-    assert small.in_words() == ("the build needs about 6 MB of disk (1 MB stay), 152 MB of memory and 1 s")
-    assert large.in_words() == ("the build needs about 66.0 GB of disk (14.3 GB stay), 16.6 GB of memory and 57 min")
+    roads_alone = "a file with roads alone four times the disk and three times the time"
+    assert small.in_words() == (
+        f"the build needs about 6 MB of disk (1 MB stay), 152 MB of memory and 1 s; {roads_alone}"
+    )
+    assert large.in_words() == (
+        f"the build needs about 66.0 GB of disk (14.3 GB stay), 16.6 GB of memory and 57 min; {roads_alone}"
+    )
     assert needs_of(11_000_000_000, 8).seconds < large.seconds
 
 
