@@ -1,6 +1,6 @@
 """The disk, the memory and the time that an extract needs: measured on small extracts, extrapolated to large ones.
-`deploy/roads.md` has the measurements. Extracts differ by the share of roads in them: one without buildings and the like
-needs four times the disk for its size, which only the words tell."""
+`deploy/roads.md` has the measurements. Extracts differ by the share of roads in them: a file
+without buildings and the like needs four times the disk, which only the words tell."""
 
 import os
 from typing import NamedTuple
