@@ -2,7 +2,11 @@
 what changed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
+from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,6 +25,7 @@ from domain.driver_page.shown_trip import (
     ShownStop,
     ShownTown,
     ShownTrip,
+    ShownTruck,
     ShownWayOut,
     TripState,
 )
@@ -53,14 +58,45 @@ _read_answers = msgspec.json.Decoder(dict[str, ShownAnswer]).decode
 _read_choices = msgspec.json.Decoder(list[ShownChoice]).decode
 
 
-def ask_trips(tokens: Sequence[str], *, hours: float, now: datetime) -> Query[list[ShownTrip | None]]:
+@dataclass(frozen=True)
+class OpenedTrip:
+    """The trip that a token opens, as it is stored at that moment."""
+
+    row: TripOfLink
+
+    @property
+    def link(self) -> DriverLink:
+        row = self.row
+        return DriverLink(row.link_id, row.company_id, row.environment, row.route_id, row.driver_id, row.expires_at)
+
+    @property
+    def truck(self) -> ShownTruck:
+        return ShownTruck(self.row.truck_at if self.row.place is not None else None, self.ahead.miles_away)
+
+    @property
+    def digest(self) -> bytes:
+        """Another one where anything but the truck's values has changed on its page, and for each link."""
+        still = self.row._replace(truck_at=None, latitude=None, longitude=None)
+        told = (still, self.ahead.behind, self.row.place is None)
+        return blake2b(msgspec.json.encode(told), digest_size=16).digest()
+
+    @cached_property
+    def ahead(self) -> "_Ahead":
+        return _ahead_of(self.row)
+
+    def shown(self) -> ShownTrip:
+        """What its page shows."""
+        return _trip_of(self.row, self.link, self.ahead)
+
+
+def ask_trips(tokens: Sequence[str], *, hours: float, now: datetime) -> Query[list[OpenedTrip | None]]:
     """The trip that each token opens, in order. None for one that is unknown, has expired, or belongs to a driver who
     has the trip no more: these cases cannot be told apart. `hours`: how long a link works after the end of its trip."""
     hashes = [hash_of_token(token) for token in tokens]
 
-    def read(rows: list[TripOfLink]) -> list[ShownTrip | None]:
-        shown = {row.token_hash: _trip_of(row) for row in rows}
-        return [shown.get(one) for one in hashes]
+    def read(rows: list[TripOfLink]) -> list[OpenedTrip | None]:
+        opened = {row.token_hash: OpenedTrip(row) for row in rows}
+        return [opened.get(one) for one in hashes]
 
     return Query(
         TRIPS_OF_LINKS,
@@ -69,11 +105,30 @@ def ask_trips(tokens: Sequence[str], *, hours: float, now: datetime) -> Query[li
     )
 
 
-def _trip_of(row: TripOfLink) -> ShownTrip:
-    state, plan = _state_of(row), _plan_of(row)
+class _Ahead(NamedTuple):
+    """The fuel stops of a plan, by the place of the truck."""
+
+    behind: int = 0
+    miles_away: tuple[float | None, ...] = ()
+    """Miles from the truck to each stop that is not behind it."""
+    answers: Sequence[ShownAnswer | None] = ()
+    """The driver's newest answer to each of those."""
+
+
+def _ahead_of(row: TripOfLink) -> _Ahead:
+    if row.document is None or row.generated_at is None:
+        return _Ahead()
+    answers = _answers_to(row)
+    passed = max(row.fuel_stops_passed, _fueled(answers, row.generated_at))
+    behind = fuel_stops_behind(row._replace(fuel_stops_passed=passed))
+    return _Ahead(behind, tuple(_miles_away(row, row.fuel_stops[behind:])), answers[behind:])
+
+
+def _trip_of(row: TripOfLink, link: DriverLink, ahead: _Ahead) -> ShownTrip:
+    state, plan = _state_of(row), _plan_of(row, ahead)
     arrivals = {entry["stop"]: entry["plannedArrival"] for entry in row.timeline}
     return ShownTrip(
-        link=DriverLink(row.link_id, row.company_id, row.environment, row.route_id, row.driver_id, row.expires_at),
+        link=link,
         state=state,
         name=row.name,
         unit_number=row.unit_number,
@@ -130,23 +185,20 @@ def _moment(text: str | None) -> datetime | None:
     return msgspec.convert(text, datetime) if text is not None else None
 
 
-def _plan_of(row: TripOfLink) -> ShownPlan | None:
+def _plan_of(row: TripOfLink, ahead: _Ahead) -> ShownPlan | None:
     if row.plan_id is None or row.document is None or row.generated_at is None:
         return None
     plan, stops = row.document, row.fuel_stops
     facts = _read_facts(row.driver_facts) if row.driver_facts is not None else _DriverFacts()
     told = [*facts.fuel_stops, *[_Facts()] * (len(stops) - len(facts.fuel_stops))]
-    answers = _answers_to(row)
-    passed = max(row.fuel_stops_passed, _fueled(answers, row.generated_at))
-    first = fuel_stops_behind(row._replace(fuel_stops_passed=passed))
-    away = _miles_away(row)
+    first = ahead.behind
     return ShownPlan(
         id=row.plan_id,
         made_at=row.generated_at,
         fuel_stops=tuple(
             _fuel_stop_of(stop, fact, miles, answer)
             for stop, fact, miles, answer in zip(
-                stops[first:], told[first:], away[first:], answers[first:], strict=False
+                stops[first:], told[first:], ahead.miles_away, ahead.answers, strict=False
             )
         ),
         behind=first,
@@ -161,13 +213,13 @@ def _plan_of(row: TripOfLink) -> ShownPlan | None:
     )
 
 
-def _miles_away(row: TripOfLink) -> list[float | None]:
-    """The miles from the truck to each fuel stop."""
+def _miles_away(row: TripOfLink, stops: Sequence[FuelStopDocument]) -> list[float | None]:
+    """The miles from the truck to each of these fuel stops."""
     mile = None
     if row.coarse_way is not None and row.place is not None:
         reached_mile = row.mile_of(row.reached - 1) or 0.0
         mile = mile_of_truck(unpack_way(row.coarse_way), row.place, reached_mile=reached_mile)
-    return [miles_to(stop["milesFromOrigin"], mile, row.place, stop_point(stop)) for stop in row.fuel_stops]
+    return [miles_to(stop["milesFromOrigin"], mile, row.place, stop_point(stop)) for stop in stops]
 
 
 def _answers_to(row: TripOfLink) -> list[ShownAnswer | None]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -14,6 +14,15 @@ from domain.roads import Point
 TripState = Literal["waiting", "underway", "infeasible", "completed", "canceled", "ended"]
 """waiting: the trip has no plan yet. underway: it has one. infeasible: no plan keeps the truck going. ended: it was
 given up."""
+
+
+class ShownTruck(NamedTuple):
+    """The values of a page that change with each fix of the truck."""
+
+    at: datetime | None
+    """When the truck was where the page says; None where no position is known."""
+    miles_away: tuple[float | None, ...]
+    """Miles from the truck to each fuel stop ahead; None where its place is not known."""
 
 
 class ShownWayOut(msgspec.Struct, frozen=True):
@@ -173,3 +182,8 @@ class ShownTrip:
     """When the truck measured it."""
     answers: int
     """Number of the driver's answers so far."""
+
+    @property
+    def truck(self) -> ShownTruck:
+        fuel_stops = self.plan.fuel_stops if self.plan is not None else ()
+        return ShownTruck(self.truck_at, tuple(stop.miles_away for stop in fuel_stops))

@@ -16,7 +16,7 @@ from domain.database.visibility import of_tenants
 from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, read_given_answer
 from domain.driver_page.links import DriverLink
-from domain.driver_page.shown_trip import ShownTrip
+from domain.driver_page.page import OpenedTrip
 from domain.ids import read_id
 from domain.languages.tags import OWN_NAMES, Language, LanguageTag, read_tag
 from domain.languages.units import CURRENCY_OF, Units
@@ -28,7 +28,8 @@ from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
-from ingress.driver.rendering import STATIC, STYLES_HASH, make_empty_page, make_trip_page
+from ingress.driver.kept_pages import KeptPages
+from ingress.driver.rendering import STATIC, STYLES_HASH, cut_trip_page, fill_trip_page, make_empty_page, make_trip_page
 from ingress.driver.trips import TooMany, Trips
 from ingress.http.fair_queue import CapacityTimeout
 from ingress.http.problems import ApiError
@@ -81,6 +82,7 @@ class DriverPages:
         self._services = services
         self._body_timeout_seconds = settings.body_timeout_seconds
         self._trips = Trips(services, hours=settings.driver_link_hours)
+        self._kept = KeptPages()
         self._scripts = {path.name: path.read_bytes() for path in STATIC.iterdir()}
 
     async def show(self, request: Request) -> Answer:
@@ -91,7 +93,7 @@ class DriverPages:
         """Takes an answer to a fuel stop, and leads back to the page; 400 with the page where it cannot be taken."""
         return await self._answered(request, self._take)
 
-    async def _answered(self, request: Request, work: Callable[[Request, ShownTrip], Awaitable[Answer]]) -> Answer:
+    async def _answered(self, request: Request, work: Callable[[Request, OpenedTrip], Awaitable[Answer]]) -> Answer:
         try:
             trip = await self._trips.find(_token_of(request))
             return await work(request, trip) if trip is not None else self._nothing(request)
@@ -102,10 +104,10 @@ class DriverPages:
         except Exception as error:
             return self._failed(request, error)
 
-    async def _show(self, request: Request, trip: ShownTrip) -> Answer:
+    async def _show(self, request: Request, trip: OpenedTrip) -> Answer:
         return self._page(request, trip)
 
-    async def _take(self, request: Request, trip: ShownTrip) -> Answer:
+    async def _take(self, request: Request, trip: OpenedTrip) -> Answer:
         body = await request.body(self._body_timeout_seconds, room=_require_short)
         words, form = _words_of(request, trip), _form_of(body)
         try:
@@ -116,10 +118,10 @@ class DriverPages:
             )
             await self._services.in_thread_of(trip.link.company_id, lambda: self._store(trip.link, take))
         except ImpossibleAnswer as error:
-            return Answer(400, make_trip_page(trip, words, fault=words.say(str(error))), _HTML, _FRESH)
+            return Answer(400, make_trip_page(trip.shown(), words, fault=words.say(str(error))), _HTML, _FRESH)
         except ImpossibleStep as error:
             fault = f"{words.say(_NOT_POSSIBLE)} {capitalized(words.say(str(error)))}."
-            return Answer(400, make_trip_page(trip, words, fault=fault), _HTML, _FRESH)
+            return Answer(400, make_trip_page(trip.shown(), words, fault=fault), _HTML, _FRESH)
         address = request.scope["raw_path"] + (b"?" + query if (query := request.scope["query_string"]) else b"")
         return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
 
@@ -137,8 +139,11 @@ class DriverPages:
     async def close(self) -> None:
         await self._trips.close()
 
-    def _page(self, request: Request, trip: ShownTrip) -> Answer:
-        body = make_trip_page(trip, _words_of(request, trip))
+    def _page(self, request: Request, trip: OpenedTrip) -> Answer:
+        words = _words_of(request, trip)
+        read_in = f"{words.language} {words.units.country}".encode()
+        parts = self._kept.get(trip.digest + read_in, lambda: cut_trip_page(trip.shown(), words))
+        body = fill_trip_page(parts, trip.truck, trip.row.time_zone, words)
         tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
         headers = (*_FRESH, (b"etag", tag))
         return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
@@ -176,13 +181,13 @@ def _choosing(form: Mapping[str, str]) -> _Take:
     return take
 
 
-def _words_of(request: Request, trip: ShownTrip) -> Words:
+def _words_of(request: Request, trip: OpenedTrip) -> Words:
     """The words in which the driver reads: those of the language that he chose on the page, or else his own."""
-    own = read_tag(trip.language) if trip.language else None
+    own = read_tag(trip.row.language) if trip.row.language else None
     chosen = _chosen_language(request)
     if chosen is not None:
         own = LanguageTag(chosen, own.country if own is not None else None)
-    return words_for(str(own) if own is not None else None, trip.time_zone)
+    return words_for(str(own) if own is not None else None, trip.row.time_zone)
 
 
 def _chosen_language(request: Request) -> Language | None:

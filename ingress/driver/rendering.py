@@ -3,11 +3,15 @@
 import base64
 import hashlib
 import re
+import secrets
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
+
+from markupsafe import escape
 
 from domain.driver_page.shown_trip import (
     PlanChanges,
@@ -18,6 +22,7 @@ from domain.driver_page.shown_trip import (
     ShownStop,
     ShownTown,
     ShownTrip,
+    ShownTruck,
     ShownWayOut,
 )
 from domain.ids import shown_id
@@ -90,16 +95,36 @@ _DECIDED = {
 _SAYS = re.compile(r'\bsay\("([^"]+)"(?:, )?')
 
 
+_CUT = secrets.token_hex(8)
+"""Stands in a page before and behind the name of a value of the truck. No text from outside can know it."""
+_AS_OF = "as of"
+
+
 def make_trip_page(trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
     """The page of a trip. `fault` says why an answer could not be taken, in his language."""
+    return fill_trip_page(cut_trip_page(trip, words, fault=fault), trip.truck, trip.time_zone, words)
+
+
+def cut_trip_page(trip: ShownTrip, words: Words, *, fault: str = "") -> tuple[bytes, ...]:
+    """The page of a trip, cut where the values of the truck stand: each second part is the name of one."""
     plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
     page, zone = templates_of(words).get_template("page.html"), ZoneInfo(trip.time_zone)
-    made = b""
+    made = ""
     for longest in _LONGEST_TEXTS:
-        made = page.render(trip=trip, zone=zone, plan_id=plan_id, fault=fault, longest=longest).encode()
-        if len(made) <= MOST_PAGE_BYTES:
+        made = page.render(trip=trip, zone=zone, plan_id=plan_id, fault=fault, longest=longest)
+        if len(made.encode()) <= MOST_PAGE_BYTES:
             break
-    return made
+    return tuple(part.encode() for part in made.split(_CUT))
+
+
+def fill_trip_page(parts: Sequence[bytes], truck: ShownTruck, time_zone: str, words: Words) -> bytes:
+    """The page whose parts these are, with the values of the truck."""
+    values = {b"%d" % number: words.distance(miles or 0.0) for number, miles in enumerate(truck.miles_away)}
+    if truck.at is not None:
+        values[_AS_OF.encode()] = _Told(words).moment(truck.at, ZoneInfo(time_zone))
+    filled = list(parts)
+    filled[1::2] = (str(escape(values[name])).encode() for name in parts[1::2])
+    return b"".join(filled)
 
 
 def make_empty_page(title: str, text: str, words: Words = ENGLISH) -> bytes:
@@ -131,6 +156,7 @@ def templates_of(words: Words) -> "Environment":
         "language": words.language,
         "units": words.units,
         "is_checked": is_checked(words.language),
+        "as_of": _AS_OF,
     }
     reasons = {reason: words.say(text) for reason, text in _REASONS.items()}
     templates.globals |= {  # the same on every page in the language
@@ -152,6 +178,10 @@ class _Told:
     def __init__(self, words: Words) -> None:
         self._words = words
         self.distance, self.mile, self.money = words.distance, words.mile, words.money
+
+    def of_truck(self, name: int | str) -> str:
+        """The place of a value of the truck: the number of a fuel stop ahead, from 0, or the time of its fix."""
+        return f"{_CUT}{name}{_CUT}"
 
     def moment(self, at: datetime, zone: ZoneInfo) -> str:
         try:

@@ -13,8 +13,7 @@ from domain.accounts.tokens import hash_of_token
 from domain.database.fence import IS_ANY_FENCED
 from domain.database.visibility import EVERYTHING, NOTHING, of_tenants
 from domain.driver_page.links import DriverLink
-from domain.driver_page.page import ask_trips
-from domain.driver_page.shown_trip import ShownTrip
+from domain.driver_page.page import OpenedTrip, ask_trips
 from domain.lifecycle import Environment
 from ingress.api.access import PAUSE_SECONDS
 from ingress.api.services import Services
@@ -50,7 +49,7 @@ class _Known(NamedTuple):
         return cls(link.id, link.company_id, Environment(link.environment), 0.0)
 
 
-_Asked = Submission[str, ShownTrip | TooMany | None]
+_Asked = Submission[str, OpenedTrip | TooMany | None]
 
 
 class Trips:
@@ -62,11 +61,11 @@ class Trips:
         self._known: dict[bytes, _Known] = {}
         """The tokens that opened a trip, by their hashes."""
         self._batches, self._first_looks = (
-            Batcher[str, ShownTrip | TooMany | None](self._find, name=name, at_once=1, rest_seconds=REST_SECONDS)
+            Batcher[str, OpenedTrip | TooMany | None](self._find, name=name, at_once=1, rest_seconds=REST_SECONDS)
             for name in ("driver_pages", "first_driver_pages")
         )
 
-    async def find(self, token: str) -> ShownTrip | None:
+    async def find(self, token: str) -> OpenedTrip | None:
         """The trip of a token; None for a token that opens nothing. Raises TooMany."""
         token_hash = hash_of_token(token)
         known = self._known.get(token_hash)
@@ -96,7 +95,7 @@ class Trips:
         if not allowed:
             return
         query = ask_trips([one.item for one in allowed], hours=self._hours, now=clock.now())
-        trips: list[ShownTrip | None] = await self._services.ask(query, visible)
+        trips: list[OpenedTrip | None] = await self._services.ask(query, visible)
         is_any_away = None in trips and await self._services.ask(IS_ANY_FENCED, NOTHING)
         for one, trip in zip(allowed, trips, strict=True):
             if trip is None and is_any_away:  # a phone would forget the answers that it keeps
@@ -104,7 +103,7 @@ class Trips:
                 continue
             self._remember(hash_of_token(one.item), trip)
             one.settle(trip)
-            await asyncio.sleep(0)  # makes its page before the next one is settled, and lets pushes in between
+            await asyncio.sleep(0)  # its page is made before the next one is settled, and pushes get a turn in between
 
     async def _allowed(
         self, batch: Sequence[_Asked], hashes: Sequence[bytes], known: Sequence[_Known | None]
@@ -122,7 +121,7 @@ class Trips:
                 allowed.append(one)
         return allowed
 
-    def _remember(self, token_hash: bytes, trip: ShownTrip | None) -> None:
+    def _remember(self, token_hash: bytes, trip: OpenedTrip | None) -> None:
         if trip is None:
             self._known.pop(token_hash, None)
         elif token_hash not in self._known:

@@ -18,7 +18,7 @@ from domain.ids import read_id, shown_id
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
-from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, offered_choice, token_of
+from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, offered_choice, token_of, truck_at
 from tests.factories import DOT, JOLIET
 from tests.service import Client, Service, running_service
 
@@ -63,6 +63,36 @@ def test_a_page_that_has_not_changed_is_not_sent_again(anonymous: httpx.Client, 
     again = anonymous.get(f"/d/{token}", headers={"If-None-Match": tag})
 
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+
+
+def test_a_page_that_is_kept_shows_where_the_truck_is_now_and_whatever_else_has_changed(
+    anonymous: httpx.Client, service: Service, client: Client, token: str, trip: DriverTrip, now: datetime
+) -> None:
+    def page(query: str = "") -> str:
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", anonymous.get(f"/d/{token}{query}").text))
+
+    fleet, seen = client.fleet, []
+    assert "The place of the truck is not known." in page()
+    with service.database.transaction() as connection:
+        truck_at(connection, fleet.live, fleet.trucks[0], now, 41.5, -87.9)
+    for longitude in (-87.9, -87.2, -86.4):
+        with service.database.transaction() as connection:
+            connection.execute("UPDATE tracks SET longitude = %s WHERE vehicle_id = %s", (longitude, fleet.trucks[0]))
+        seen.append([int(miles) for miles in re.findall(r"(\d+) mi from the truck", page())])
+        assert page() == page()
+        assert "desde" not in page()
+        assert "Place of the truck as of" in page()
+    assert [len(one) for one in seen] == [2, 2, 2]
+    assert seen[0] > seen[1] > seen[2]
+    assert page("?l=es") != page()
+    assert page("?l=es") == page("?l=es")
+
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE tracks SET longitude = -80.0 WHERE vehicle_id = %s", (fleet.trucks[0],))
+    assert page().count("from the truck") < 2, "a fuel stop is behind it"
+    with service.database.transaction() as connection:
+        set_policy(connection, fleet.company_id, Policy(prices_for_drivers=False), DOT)
+    assert "$" not in page()
 
 
 @pytest.mark.parametrize("forged", ["x", "%2e%2e", "%FF%FE", "a" * 3000, "*"])

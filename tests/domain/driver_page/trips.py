@@ -146,4 +146,4 @@ def token_of(connection: Connection, trip: DriverTrip, *, now: datetime) -> str:
 def shown(connection: Connection, trip: DriverTrip, *, now: datetime) -> ShownTrip:
     (found,) = ask_trips([token_of(connection, trip, now=now)], hours=24, now=now).on(connection)
     assert found is not None
-    return found
+    return found.shown()
