@@ -85,7 +85,7 @@ class OpenedTrip:
         return _ahead_of(self.row)
 
     def shown(self) -> ShownTrip:
-        """What its page shows."""
+        """The values on its page."""
         return _trip_of(self.row, self.link, self.ahead)
 
 

@@ -1,5 +1,9 @@
-"""Pushes beside other requests to the same ingress: rounds with those requests, and rounds without. Pushes come one
-after the other, at a steady rate, and as fast as they are answered."""
+"""Pushes beside other requests to the same ingress. Pushes come one after the other, at a steady rate, and as fast as
+they are answered.
+
+Each round has turns of pushes alone, beside the others, alone again, and beside a process that only computes. The two
+turns alone tell the spread of the machine, to which the others are held; the process that computes tells how much of a
+difference is the machine's, and how much is waiting for the same ingress."""
 
 import asyncio
 import subprocess
@@ -88,6 +92,7 @@ def pushes_beside(
     for kind, options in _KINDS.items():
         works[f"{kind}, alone"] = partial(measure, options, None)
         works[f"{kind}, {what}"] = partial(beside_others, options)
+        works[f"{kind}, alone again"] = partial(measure, options, None)
         if computing is not None:
             works[f"{kind}, computing"] = partial(beside_computing, options, computing)
     rounds = bench.alternate(what, works)
@@ -118,14 +123,16 @@ async def others_alone(ingress: Address, others: Iterator[bytes], per_second: fl
 
 
 def _figures(kind: str, what: str, per_second: float, rounds: dict[str, list[Beside]]) -> Iterator[Figure]:
-    alone, beside = ([one.p50 for one in rounds[f"{kind}, {name}"]] for name in ("alone", what))
+    first, beside, again = ([one.p50 for one in rounds[f"{kind}, {name}"]] for name in ("alone", what, "alone again"))
+    alone = [(one + other) / 2 for one, other in zip(first, again, strict=True)]
+    spread = [max(ratio, 1 / ratio) for ratio in ratios(again, first)]
     last = rounds[f"{kind}, {what}"][-1]
     yield Figure(f"{what}: pushes, {kind}, p50 without {what}", "ms", alone)
     yield Figure(
         f"{what}: pushes, {kind}, p50 beside {per_second:.0f} {what} a second", "ms", beside, note=last.pushed.note
     )
-    spread = max(alone) / min(alone)
-    yield Figure(f"{what}: pushes, {kind}, by that without {what}", "x", ratios(beside, alone), at_most=spread)
+    yield Figure(f"{what}: pushes, {kind}, without {what} by the same again", "x", spread)
+    yield Figure(f"{what}: pushes, {kind}, by that without {what}", "x", ratios(beside, alone), at_most=max(spread))
     computing = [one.p50 for one in rounds.get(f"{kind}, computing", ())]
     if computing:
         yield Figure(f"{what}: pushes, {kind}, beside a process that only computes", "x", ratios(computing, alone))

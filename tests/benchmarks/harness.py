@@ -273,6 +273,10 @@ class Stack:
         seconds = time.perf_counter() - started
         shares.update({name: (spent - before[name]) / seconds for name, spent in self.cpu_seconds().items()})
 
+    def pids(self) -> list[int]:
+        """The processes that were started here, and their children."""
+        return [pid for pids in self._processes().values() for pid in pids]
+
     def pids_of(self, name: str) -> list[int]:
         """A process that was started here, and its children."""
         return self._processes()[name]
