@@ -29,6 +29,9 @@ LONGEST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
 """A process that lived this long starts a new series of deaths."""
 
+START_SECONDS = 300.0
+"""Longest start of a group. One that dies meanwhile is told at once, so that only a very slow machine needs it."""
+
 STOP_SECONDS = 9.0
 _POLL_SECONDS = 0.1
 _ECHO_SECONDS = 0.5
@@ -196,7 +199,7 @@ class Supervisor:
         elif number == signal.SIGINT and time.monotonic() - self._asked_at > _ECHO_SECONDS:
             self._at_once = True
 
-    def start(self, specs: Sequence[Spec], *, seconds: float = 30.0, outlives_others: bool = False) -> None:
+    def start(self, specs: Sequence[Spec], *, seconds: float = START_SECONDS, outlives_others: bool = False) -> None:
         """Starts a group and waits until all of it is ready. A group that `outlives_others` is stopped last. Raises
         StartFailed if a process dies first, and StopRequested if a stop is asked for meanwhile."""
         if self.stopping:

@@ -266,7 +266,7 @@ def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str,
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:  # noqa: S310 (our own address)
+        with urllib.request.urlopen(f"{url}/readyz", timeout=10) as answer:  # noqa: S310 (our own address)
             return bool(answer.status == 200)
     except OSError:
         return False

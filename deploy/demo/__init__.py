@@ -238,7 +238,7 @@ def _push_routes(demo: dict[str, Any], screen: Console) -> dict[str, str]:
     )
     routes = {}
     drivers = _drivers(demo)
-    with httpx.Client(base_url=demo["url"], timeout=30) as client:
+    with httpx.Client(base_url=demo["url"], timeout=120) as client:
         for number, (name, external_id, unit_number, driver, start, stops) in enumerate(pushes):
             key = demo["sandbox_key" if name in _IN_SANDBOX else "live_key"]
             answer = client.post(

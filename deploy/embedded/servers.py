@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from deploy.embedded.folders import EmbeddedUnavailable
-from deploy.processes import Child, Spec, StartFailed
+from deploy.processes import START_SECONDS, Child, Spec, StartFailed
 
 
 class Server(Protocol):
@@ -29,7 +29,7 @@ class Server(Protocol):
 
 
 @contextlib.contextmanager
-def running(server: Server, *, seconds: float = 30) -> Iterator[str]:
+def running(server: Server, *, seconds: float = START_SECONDS) -> Iterator[str]:
     """Runs one server for as long as the block. Gives its URL. Raises StartFailed, with its last words, if it does not
     start."""
     server.prepare()
@@ -45,7 +45,7 @@ def running(server: Server, *, seconds: float = 30) -> Iterator[str]:
     finally:
         child.signal(spec.stop_signal)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.process.wait(timeout=10)
+            child.process.wait(timeout=60)
         child.kill_group()
         server.leave()
 
