@@ -270,7 +270,8 @@ def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPat
         logs,
         IMPORT_PASS_SECONDS="4",
         SWEEP_SECONDS="2",
-        IMPORT_WAIT_SECONDS="10",
+        IMPORT_WAIT_SECONDS="30",
+        DATABASE_TIMEOUT_SECONDS="30",
         WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
     ) as running_one:
         _served.append(running_one.database)

@@ -116,6 +116,22 @@ def eventually(
         pause = min(1.25 * pause, 0.25)
 
 
+def one_below(seconds: float, attempt: Callable[[], float]) -> bool:
+    """True once an attempt measured less. A busy machine delays some attempts, a fault delays all of them."""
+    return any(attempt() < seconds for _ in range(10))
+
+
+def takes_less(seconds: float, work: Callable[[], object]) -> bool:
+    """True once `work` takes less, which may be repeated."""
+
+    def measured() -> float:
+        started = time.monotonic()
+        work()
+        return time.monotonic() - started
+
+    return one_below(seconds, measured)
+
+
 @contextmanager
 def running_service(
     settings: Settings,
@@ -146,7 +162,7 @@ def running_service(
         specs = [make_spec(name, _arguments(name), logs, env, url) for name in processes]
         if code:  # an earlier release may have no /readyz
             specs = [replace(one, is_ready=lambda: _is_alive(url)) if one.name == "ingress" else one for one in specs]
-        supervisor.start(specs, seconds=60)
+        supervisor.start(specs, seconds=600)
         with Database.of(settings, put_jobs=JobQueue.of(settings).put) as database:
             pids = {child.spec.name: child.process.pid for child in supervisor.children}
             yield Service(url, database, settings, pids)
@@ -156,7 +172,9 @@ def running_service(
 
 def _is_alive(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/healthz", verify=False).status_code == 200  # asked often: reads no certificates
+        return (
+            httpx.get(f"{url}/healthz", verify=False, timeout=120).status_code == 200
+        )  # asked often: reads no certificates
     except httpx.TransportError:
         return False
 

@@ -71,7 +71,7 @@ def _fail(demo: dict[str, Any]) -> None:
     """Push a load with mistakes: people open the page of a request because of one."""
     body = {"externalId": "DEMO-8", "vehicle": {"unitNumber": "4101"}, "scheduledStart": "tomorrow", "stops": []}
     headers = {"Authorization": f"Bearer {demo['live_key']}"}
-    assert httpx.post(f"{demo['url']}/v1/routes", headers=headers, json=body).status_code == 400
+    assert httpx.post(f"{demo['url']}/v1/routes", headers=headers, json=body, timeout=120).status_code == 400
 
 
 def open_page(browser: Browser, site: Site, visit: Visit, cookies: dict[Role, str]) -> Page:

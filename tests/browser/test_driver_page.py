@@ -43,7 +43,7 @@ def service(chromium_path: str, own_settings: Settings, tmp_path_factory: pytest
     with running_service(
         own_settings,
         tmp_path_factory.mktemp("logs"),
-        IMPORT_WAIT_SECONDS="10",
+        IMPORT_WAIT_SECONDS="30",
         MESSAGE_ALLOWED_HOSTS=HOST,
         DRIVER_PAGE_URL=PUBLIC,
     ) as running_one:

@@ -57,7 +57,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
 def cell_of(proxy: Proxy, authorization: str | None) -> str:
     headers = {} if authorization is None else {"Authorization": authorization}
-    return httpx.get(f"{proxy.url}/v1/me", headers=headers).text
+    return httpx.get(f"{proxy.url}/v1/me", headers=headers, timeout=120).text
 
 
 SECRET = "a" * 40

@@ -126,7 +126,7 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path) -> None:
     lines: list[str] = []
     supervisor = Supervisor(lines.append)
     supervisor.start([python("brief", "print('one last word'); raise SystemExit(3)", tmp_path)])
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 180
 
     def stop_when_seen() -> None:
         if any("started again" in line for line in lines) or time.monotonic() > deadline:
@@ -149,8 +149,8 @@ def test_a_child_that_dies_before_it_is_ready_stops_the_start(tmp_path: Path) ->
 
 
 def test_everything_stops_in_time_even_a_process_that_ignores_signals(tmp_path: Path) -> None:
-    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    grandchild = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+    grandchild = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
     supervisor = Supervisor(print)
     supervisor.start([python("deaf", deaf, tmp_path, is_ready=lambda: (tmp_path / "deaf.log").stat().st_size > 0)])
     supervisor.start([python("parent", grandchild, tmp_path)])
@@ -160,7 +160,7 @@ def test_everything_stops_in_time_even_a_process_that_ignores_signals(tmp_path: 
 
     supervisor.stop(seconds=1)
 
-    assert time.monotonic() - started < 30, "the deaf one was not waited for"
+    assert time.monotonic() - started < 120, "the deaf one was not waited for"
     eventually(lambda: [pid for group in groups for pid in members(group)], lambda alive: not alive)
 
 

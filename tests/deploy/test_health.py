@@ -95,8 +95,8 @@ def test_every_process_is_alive_and_ready_and_names_its_checks(stack: Stack) -> 
     assert stack.ask("imports", "/healthz")[1]["threads"]["detail"] == "all threads live"
     assert stack.ask("scheduler", "/healthz")[1]["lead"]["detail"] == "leads"
     assert "sweep ended" in stack.ask("scheduler")[1]["passes"]["detail"]
-    assert httpx.get(stack.service.url + "/healthz").text == "ok\n"
-    assert "fuelroute_process" in httpx.get(stack.urls["imports"] + "/metrics").text
+    assert httpx.get(stack.service.url + "/healthz", timeout=120).text == "ok\n"
+    assert "fuelroute_process" in httpx.get(stack.urls["imports"] + "/metrics", timeout=120).text
 
 
 def test_a_silent_redis_is_reported_and_leaves_the_ingress_ready(stack: Stack) -> None:
@@ -136,7 +136,7 @@ def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack: Sta
         eventually(lambda: stack.statuses("scheduler"), lambda found: found == {503})
         assert "database" in stack.wrong("ingress public")
         assert {stack.ask(process, "/healthz")[0] for process in ("ingress", "console", "imports")} == {200}
-        assert httpx.get(stack.service.url + "/healthz").status_code == 200
+        assert httpx.get(stack.service.url + "/healthz", timeout=120).status_code == 200
         with ThreadPoolExecutor(20) as threads:  # callers wait together, not one after the other
             assert set(threads.map(lambda _: stack.ask("ingress public")[0], range(40))) == {503}
     eventually(lambda: stack.statuses("scheduler"), lambda found: found == {200}, seconds=60)

@@ -22,9 +22,9 @@ NOTES_ITS_END = """
 import signal, sys, time
 def end(*_):
     print('stopped cleanly', flush=True); sys.exit()
-signal.signal(15, end); print('up', flush=True); time.sleep(60)
+signal.signal(15, end); print('up', flush=True); time.sleep(600)
 """
-DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_server_stops_cleanly_though_a_worker_ignores_signals(tmp_path: Path) 
 
     supervisor.stop(seconds=3)
 
-    assert time.monotonic() - started < 30, "the deaf one was not waited for"
+    assert time.monotonic() - started < 120, "the deaf one was not waited for"
     assert "stopped cleanly" in (tmp_path / "server.log").read_text()
 
 
@@ -128,7 +128,7 @@ def test_processes_left_by_a_dead_child_end_before_it_is_started_again(tmp_path:
     supervisor = Supervisor(print)
     supervisor.start([python("careless", code, tmp_path)])
     group = supervisor.children[0].process.pid
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 180
     first = supervisor.children[0].process
 
     def look() -> None:
@@ -181,13 +181,13 @@ log = folder / 'child.log'
 supervisor.start([Spec('child', [sys.executable, '-c', code], log, is_ready=lambda: log.stat().st_size > 0)])
 print('up', flush=True)
 supervisor.watch()
-supervisor.stop()
+supervisor.stop(seconds=180)
 """
 SLOW_TO_STOP = """
 import signal, sys, time
 def end(*_):
     time.sleep({seconds}); print('stopped cleanly', flush=True); sys.exit()
-signal.signal(15, end); print('up', flush=True); time.sleep(60)
+signal.signal(15, end); print('up', flush=True); time.sleep(600)
 """
 
 
@@ -204,6 +204,6 @@ def test_a_second_ctrl_c_stops_at_once_and_a_second_sigterm_changes_nothing(
             parent.send_signal(number)
             time.sleep(pause)
 
-        assert parent.wait(25) == 0
+        assert parent.wait(180) == 0
 
     assert ("stopped cleanly" in (tmp_path / "child.log").read_text()) is (number == signal.SIGTERM)

@@ -60,7 +60,7 @@ def running_stack() -> Iterator[Stack]:
             settings = Settings(data=data, database_url=database_url, redis_url=redis_url)
             with (
                 running_service(
-                    settings, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1", IMPORT_WAIT_SECONDS="10"
+                    settings, logs, IMPORT_PASS_SECONDS="2", SWEEP_SECONDS="1", IMPORT_WAIT_SECONDS="30"
                 ) as service,
                 running_console(settings, redis_url, logs) as url,
             ):

@@ -191,7 +191,7 @@ def live_through(url: str, demo: dict[str, Any]) -> None:
 def upgrade(last_settings: Settings, last_code: Path, tmp_path_factory: pytest.TempPathFactory) -> Upgrade:
     """The whole way: the last release alone, the migration, both releases, this one alone; requests never stop."""
     logs, new_logs = (tmp_path_factory.mktemp(name) for name in ("old_logs", "new_logs"))
-    begin = partial(running_service, last_settings, IMPORT_WAIT_SECONDS="10", SWEEP_SECONDS="1")
+    begin = partial(running_service, last_settings, IMPORT_WAIT_SECONDS="30", SWEEP_SECONDS="1")
     with ExitStack() as new, ExitStack() as old:
         old_service = old.enter_context(begin(logs, code=str(last_code)))
         seen = fill(last_settings.model_copy(update={"port": httpx.URL(old_service.url).port}), last_code, old_service)
