@@ -116,7 +116,7 @@ class Service:
     def _wait_until_it_answers(self) -> None:
         for _ in range(500):
             with contextlib.suppress(httpx.TransportError):
-                httpx.get(f"{self.url}/status").raise_for_status()
+                httpx.get(f"{self.url}/status", timeout=120).raise_for_status()
                 return
             time.sleep(0.02)
         pytest.fail("valhalla_service does not answer after 10 s")
