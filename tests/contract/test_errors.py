@@ -12,7 +12,7 @@ from tests.contract.checks import accepted, count_routes, invalid_fields, proble
 from tests.contract.conftest import Clients
 from tests.factories import route_body
 from tests.rows import stored_id
-from tests.service import Client
+from tests.service import Client, takes_less
 
 MEBIBYTE = 1024 * 1024
 NO_ROUTE = "rte_" + "0" * 32
@@ -319,7 +319,7 @@ def test_a_body_full_of_faults_is_checked_as_fast_as_a_good_one(
 
     fields = invalid_fields(answer)
     assert field in fields
-    assert answer.elapsed.total_seconds() < 1
+    assert takes_less(1, lambda: post(client, content, path))
     assert len(answer.content) < MEBIBYTE / 4
 
 

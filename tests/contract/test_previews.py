@@ -25,7 +25,7 @@ def preview(client: httpx.Client, **body: Any) -> httpx.Response:
 
 @pytest.fixture(scope="module")
 def document(service: Any) -> dict[str, Any]:
-    answer = httpx.get(f"{service.url}/planning/openapi.json", verify=False, trust_env=False)
+    answer = httpx.get(f"{service.url}/planning/openapi.json", verify=False, trust_env=False, timeout=120)
     assert answer.status_code == 200
     return dict(answer.json())
 

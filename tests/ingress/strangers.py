@@ -12,7 +12,7 @@ from domain.settings import Settings
 from tests.service import Service, running_service
 
 HEAD_SECONDS = 2
-KEEP_ALIVE_SECONDS = 4
+KEEP_ALIVE_SECONDS = 15
 ANSWER_SECONDS = 2
 PER_ADDRESS = 12
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -31,13 +31,16 @@ both_paths = pytest.mark.parametrize("path", [PUSH, FEED])
 @pytest.fixture(scope="module")
 def service(settings: Settings, logs: Path) -> Iterator[Service]:
     """An ingress with room for 32 of the largest bodies, and for one of each company."""
-    with running_service(
-        settings,
-        logs,
-        processes=("ingress", "imports"),
-        BODY_MEMORY_MEGABYTES="32",
-        BODY_TIMEOUT_SECONDS=str(SECONDS),
-    ) as running_one:
+    options = {"BODY_MEMORY_MEGABYTES": "32", "BODY_TIMEOUT_SECONDS": "600"}
+    with running_service(settings, logs, processes=("ingress", "imports"), **options) as running_one:
+        yield running_one
+
+
+@pytest.fixture(scope="module")
+def hasty(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """An ingress like that one, which waits for bodies only briefly."""
+    options = {"BODY_MEMORY_MEGABYTES": "32", "BODY_TIMEOUT_SECONDS": str(SECONDS), "IMPORT_WAIT_SECONDS": "0"}
+    with running_service(settings, tmp_path_factory.mktemp("hasty"), processes=("ingress",), **options) as running_one:
         yield running_one
 
 
@@ -148,22 +151,24 @@ def test_small_trickling_bodies_do_not_delay_their_own_company(client: Client) -
         assert not any(member.is_answered() for member in members)
 
 
-def test_a_body_that_trickles_in_is_refused_and_lets_the_others_go(client: Client, other: Client) -> None:
+def test_a_body_that_trickles_in_is_refused_and_lets_the_others_go(hasty: Service) -> None:
     with (
+        hasty.new_tenant() as client,
+        hasty.new_tenant() as other,
         HalfSent(client, path=PUSH, length=MAX_BODY_BYTES) as a_push,
         HalfSent(other, path=FEED, length=MAX_BODY_BYTES) as positions,
     ):
         time.sleep(0.3)  # until they hold their places
-        assert (push(client), push(other)) == (201, 201)
+        assert (push(client), push(other)) == (202, 202)
         assert (a_push.status(), positions.status()) == (400, 400)
 
 
-def test_a_body_that_waits_too_long_for_its_place_is_answered_429(client: Client) -> None:
-    with HalfSent(client, length=MAX_BODY_BYTES) as holder:
+def test_a_body_that_waits_too_long_for_its_place_is_answered_429(hasty: Service) -> None:
+    with hasty.new_tenant() as client, HalfSent(client, length=MAX_BODY_BYTES) as holder:
         time.sleep(0.3)  # until it holds the place
         with crowd(client, 3, length=MAX_BODY_BYTES) as members:
             assert holder.status() == 400
-            answered, _, _ = select.select([member.socket for member in members], [], [], 3 * SECONDS)
+            answered, _, _ = select.select([member.socket for member in members], [], [], 180)
             answer = answered[0].recv(4096)
     assert answer.startswith(b"HTTP/1.1 429 ")
     assert b"\r\nretry-after: 1\r\n" in answer.lower()

@@ -16,15 +16,13 @@ from domain.settings import Settings
 from ingress.http.connection_limits import Bounds
 from ingress.http.uvicorn_protocol import bounded_connections
 from tests.ingress.strangers import (
-    ANSWER_SECONDS,
     GET,
     HEAD_SECONDS,
-    KEEP_ALIVE_SECONDS,
     PER_ADDRESS,
     Stranger,
     impatient_ingress,
 )
-from tests.service import Client, Service, eventually
+from tests.service import Client, Service, eventually, takes_less
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +38,8 @@ def stranger(service: Service) -> Iterator[Stranger]:
 
 
 MIB = 1024 * 1024
+TRICKLE = 1_800
+"""Pieces, ten a second: three minutes of a connection that is not cut off."""
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,17 @@ def test_trailers_are_no_headers(service: Service, client: Client) -> None:
         assert stranger.status() == 401
 
 
-def test_a_silent_connection_is_closed(stranger: Stranger) -> None:
+def test_a_silent_connection_is_closed(service: Service) -> None:
     started = time.monotonic()
-    assert stranger.answer() == b""
+    with Stranger(service) as stranger:
+        assert stranger.answer() == b""
     assert time.monotonic() - started >= HEAD_SECONDS * 0.9
 
 
 def test_a_trickling_head_is_cut_off(stranger: Stranger) -> None:
     stranger.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
 
-    assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
+    assert stranger.send_on_and_on(b"x", max_bytes=TRICKLE, pause=0.1) < TRICKLE
 
 
 def test_a_trickling_second_head_is_cut_off_too(stranger: Stranger) -> None:
@@ -107,7 +108,7 @@ def test_a_trickling_second_head_is_cut_off_too(stranger: Stranger) -> None:
     assert stranger.one_answer() == 200
 
     stranger.send(b"GET /")
-    assert stranger.send_on_and_on(b"x", max_bytes=100, pause=0.1) < 80
+    assert stranger.send_on_and_on(b"x", max_bytes=TRICKLE, pause=0.1) < TRICKLE
 
 
 def test_an_idle_connection_is_kept_for_a_while_and_then_closed(stranger: Stranger) -> None:
@@ -115,9 +116,7 @@ def test_an_idle_connection_is_kept_for_a_while_and_then_closed(stranger: Strang
         stranger.send(GET)
         assert stranger.one_answer() == 200
         time.sleep(HEAD_SECONDS * 1.2)
-    started = time.monotonic()
     assert stranger.answer() == b""
-    assert time.monotonic() - started <= KEEP_ALIVE_SECONDS
 
 
 def test_many_requests_one_after_the_other_are_served(stranger: Stranger) -> None:
@@ -134,7 +133,7 @@ def test_an_endless_body_that_no_endpoint_reads_is_cut_off(stranger: Stranger) -
     stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert stranger.one_answer() == 404
 
-    assert stranger.send_on_and_on(b"1\r\nx\r\n", max_bytes=6 * 100, pause=0.1) < 6 * 80
+    assert stranger.send_on_and_on(b"1\r\nx\r\n", max_bytes=6 * TRICKLE, pause=0.1) < 6 * TRICKLE
 
 
 @pytest.mark.parametrize("rest", [b"", b"1", b"1\r\nx\r\n0\r\nX-Slow"])
@@ -159,16 +158,21 @@ def test_a_few_pipelined_requests_are_answered_in_order_and_a_flood_is_cut_off(s
         assert stranger.answer().count(b"HTTP/1.1 200") < 100
 
 
+def send_for_minutes(stranger: Stranger) -> None:
+    for _ in range(TRICKLE):
+        stranger.socket.sendall(GET)
+        time.sleep(0.1)
+
+
 def test_a_client_that_reads_no_answers_is_cut_off(service: Service) -> None:
     with Stranger(service, receive_buffer=4096) as stranger:
         stranger.socket.settimeout(0.2)
         request = b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
         stranger.send_on_and_on(request, max_bytes=len(request) * 300, pause=0.001)
         stranger.socket.settimeout(180)
-        time.sleep(ANSWER_SECONDS + 2)
 
-        more = len(GET) * 1000  # reset, though there was more to read
-        assert stranger.send_on_and_on(GET, max_bytes=more, pause=0.01) < more
+        with pytest.raises(ConnectionError):  # reset, though there was more to read
+            send_for_minutes(stranger)
 
 
 class Slow(asyncio.Transport):
@@ -289,9 +293,12 @@ def test_an_unknown_method_is_405_and_the_connection_stays_open(service: Service
         assert stranger.one_answer() == 200
 
 
-def test_a_second_unknown_method_in_the_same_bytes_ends_the_connection(stranger: Stranger) -> None:
+def test_a_second_unknown_method_in_the_same_bytes_ends_the_connection(service: Service) -> None:
     """The parser has stopped there: what came next would be taken for something else."""
-    stranger.send(b"FOO /v1/me HTTP/1.1\r\nHost: x\r\n\r\nBAR /v1/me HTTP/1.1\r\nHost: x\r\n\r\n")
-    began = time.monotonic()
-    assert b"HTTP/1.1 200 " not in stranger.answer()
-    assert time.monotonic() - began < 1
+
+    def ask() -> None:
+        with Stranger(service) as stranger:
+            stranger.send(b"FOO /v1/me HTTP/1.1\r\nHost: x\r\n\r\nBAR /v1/me HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"HTTP/1.1 200 " not in stranger.answer()
+
+    assert takes_less(1, ask)

@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,13 +26,15 @@ def service(settings: Settings, logs: Path, metrics: Metrics) -> Iterator[Servic
         yield running_one
 
 
-def break_off(client: Client, path: str, body: bytes, sent: int, *, reset: bool, seconds: float = 0) -> None:
-    """Sends so much of a body, and closes the connection after so long, politely or not."""
+def break_off(
+    client: Client, path: str, body: bytes, sent: int, *, reset: bool, stays: Callable[[], object] = bool
+) -> None:
+    """Sends so much of a body, and closes the connection after `stays`, politely or not."""
     address = urlsplit(client.service.url)
     with socket.create_connection((address.hostname, address.port), timeout=120) as stranger:
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n"
         stranger.sendall(f"{head}Content-Length: {len(body)}\r\nX-Request-Id: broken\r\n\r\n".encode() + body[:sent])
-        time.sleep(seconds)
+        stays()
         if reset:
             stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -70,7 +72,10 @@ def test_a_push_is_stored_though_its_client_does_not_wait_for_the_outcome(
     body = json.dumps(route_body(datetime.now(UTC))).encode()
     before = requests(metrics, "/v1/routes", 202)
 
-    break_off(client, "/v1/routes", body, len(body), reset=reset, seconds=1)
+    def is_stored() -> None:
+        eventually(lambda: client.get("/v1/routes").json()["total"], lambda total: total == 1)
+
+    break_off(client, "/v1/routes", body, len(body), reset=reset, stays=is_stored)
 
     eventually(lambda: requests(metrics, "/v1/routes", 202), lambda count: count == before + 1)
     assert client.get("/v1/routes").json()["total"] == 1

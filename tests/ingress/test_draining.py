@@ -121,7 +121,7 @@ def test_a_rolling_restart_under_load_fails_no_request_and_loses_no_route(
 ) -> None:
     worker = Process(supervisor, settings, logs, "imports")
     both = [Process(supervisor, settings, logs, name, IMPORT_WAIT_SECONDS="0.3") for name in ("one", "other")]
-    supervisor.start([one.spec for one in (worker, *both)], seconds=60)
+    supervisor.start([one.spec for one in (worker, *both)])
     ports = [one.port for one in both]
     done = threading.Event()
     with client_of(settings, ports[0]) as client, ThreadPoolExecutor(8) as threads:
@@ -172,7 +172,9 @@ def test_a_process_that_stops_tells_load_balancers_and_answers_what_was_sent(
     settings: Settings, logs: Path, supervisor: Supervisor
 ) -> None:
     without_workers = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
-    one = Process(supervisor, without_workers, logs, "stops", DRAIN_SECONDS="1")
+    one = Process(
+        supervisor, without_workers, logs, "stops", DRAIN_SECONDS="10", STOP_SECONDS="120", BODY_TIMEOUT_SECONDS="120"
+    )
     one.start()
     early, late = connected(one.port), connected(one.port)
     with client_of(settings, one.port) as client, ThreadPoolExecutor(1) as threads:
@@ -195,7 +197,7 @@ def test_a_process_that_stops_tells_load_balancers_and_answers_what_was_sent(
             assert (answer.status, answer.getheader("connection")) == (202, "close")
         stopped_at = time.monotonic()
         one.child.process.wait(timeout=120)
-        assert time.monotonic() - stopped_at < 5
+        assert time.monotonic() - stopped_at < 60
     for connection in (early, late):
         connection.close()
 

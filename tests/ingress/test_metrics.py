@@ -2,7 +2,6 @@
 
 import math
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from ingress.http.serving import free_port
 from tests.factories import route_body
 from tests.metrics import Metrics
 from tests.servers import OwnRedis, own_redis
-from tests.service import Client, Service, eventually, running_service
+from tests.service import Client, Service, eventually, running_service, takes_less
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_metrics_have_no_labels_with_text_of_callers(client: Client, metrics: Me
 
 @pytest.mark.parametrize("path", ["/metrics", "/%6detrics", "/metrics/", "//metrics", "/METRICS"])
 def test_the_public_port_has_no_metrics(client: Client, path: str) -> None:
-    answer = httpx.get(f"{client.service.url}{path}")
+    answer = httpx.get(f"{client.service.url}{path}", timeout=120)
 
     assert answer.status_code == 404
     assert "fuelroute_" not in answer.text
@@ -85,14 +84,11 @@ def test_a_silent_redis_delays_no_scrape_and_no_request_and_its_gauges_are_nan(
     redis.fall_silent()
     try:
         for _ in range(20):
-            started = time.monotonic()
-            metrics.text()
-            assert time.monotonic() - started < 2
+            assert takes_less(1, metrics.text)
         eventually(measured, lambda known: not known)
         before = metrics.value("fuelroute_queue_measurement_age_seconds")
-        started = time.monotonic()
         assert client.get("/v1/vehicles").status_code == 200
-        assert time.monotonic() - started < 3
+        assert takes_less(1, lambda: client.get("/v1/vehicles"))
         assert before is not None
         assert (metrics.value("fuelroute_queue_measurement_age_seconds") or 0) >= before
     finally:
@@ -116,7 +112,7 @@ def test_silent_scrapers_delay_others_only_briefly(service: Service, metrics: Me
 
 
 def test_health_needs_no_key(client: Client) -> None:
-    assert httpx.get(f"{client.service.url}/healthz").text == "ok\n"
+    assert httpx.get(f"{client.service.url}/healthz", timeout=120).text == "ok\n"
 
 
 def test_processes_take_the_first_free_port_of_a_range(settings: Settings, tmp_path: Path) -> None:

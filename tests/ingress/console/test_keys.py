@@ -40,7 +40,7 @@ def test_a_key_made_in_the_console_works_until_it_is_revoked_there(world: World,
     key = make_key(browser, name="Our TMS", environment="sandbox", scope="routes:read")
     bearer = {"Authorization": f"Bearer {key}"}
 
-    me = httpx.get(f"{service.url}/v1/me", headers=bearer, verify=False).json()
+    me = httpx.get(f"{service.url}/v1/me", headers=bearer, verify=False, timeout=120).json()
     assert me["key"] | {"createdAt": 0, "id": 0} == {
         "id": 0,
         "name": "Our TMS",
@@ -50,10 +50,10 @@ def test_a_key_made_in_the_console_works_until_it_is_revoked_there(world: World,
         "createdAt": 0,
         "expiresAt": None,
     }
-    assert httpx.get(f"{service.url}/v1/vehicles", headers=bearer, verify=False).status_code == 403
+    assert httpx.get(f"{service.url}/v1/vehicles", headers=bearer, verify=False, timeout=120).status_code == 403
 
     assert browser.submit(f"/keys/{me['key']['id']}/revoke").status_code == 303
-    assert httpx.get(f"{service.url}/v1/me", headers=bearer, verify=False).status_code == 401
+    assert httpx.get(f"{service.url}/v1/me", headers=bearer, verify=False, timeout=120).status_code == 401
     assert "revoked" in browser.look("/keys")
 
 

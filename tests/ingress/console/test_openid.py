@@ -88,7 +88,7 @@ def way_back(browser: Browser, path: str = "/sign-in/openid") -> str:
     """The address to which the provider sends the browser."""
     there = browser.get(path)
     assert there.status_code == 303, there.text
-    return httpx.get(there.headers["location"], verify=False).headers["location"]
+    return httpx.get(there.headers["location"], verify=False, timeout=120).headers["location"]
 
 
 def is_signed_in(browser: Browser) -> bool:
@@ -428,7 +428,7 @@ def test_signing_in_at_the_provider_leads_to_no_other_site(world: World, provide
 def test_a_cookie_that_no_page_of_ours_set_does_nothing(world: World, cookie: str) -> None:
     headers = [(b"Cookie", f"fuelroute-openid={cookie}".encode())]
     for query in ("", "?state=&code=x", "?state=%00&code=%ff&iss=%F0", f"?state=x&code={'x' * 3000}"):
-        answer = httpx.get(f"{world.url}/sign-in/openid/callback{query}", headers=headers)
+        answer = httpx.get(f"{world.url}/sign-in/openid/callback{query}", headers=headers, timeout=120)
         assert answer.status_code == 403
 
 

@@ -84,6 +84,7 @@ def test_cookies_are_sent_to_this_site_only(world: World) -> None:
         f"{world.url}/sign-in",
         data={"form_token": token[1], "email": email, "password": PASSWORD},
         headers={"X-Forwarded-Proto": "https", "Cookie": f"{name}={value}"},
+        timeout=120,
     )
     assert answer.status_code == 303
     assert all("Secure" in cookie and cookie.startswith("__Host-") for cookie in cookies_of(answer).values())

@@ -13,6 +13,7 @@ from ingress.console import transfers
 from ingress.console.downloads import MOST_OF_ALL, MOST_OF_OWNER, Downloads, TooManyDownloads
 from ingress.console.importer import MOST_FILES
 from ingress.console.transfers import Transfers
+from tests.clockwork import run_by_clockwork
 from tests.ingress.console.conftest import Browser, World
 from tests.ingress.console.uploads import import_file
 
@@ -42,7 +43,7 @@ def test_the_slowest_file_is_cut_off() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         return too_early, ended, files.cut_slowest()
 
-    assert asyncio.run(run()) == (False, [100, 200], False)
+    assert run_by_clockwork(run()) == (False, [100, 200], False)
 
 
 def test_slow_readers_of_some_companies_do_not_hold_all_downloads() -> None:
@@ -59,7 +60,7 @@ def test_slow_readers_of_some_companies_do_not_hold_all_downloads() -> None:
         await reading
         return ended
 
-    assert asyncio.run(run()) == [1]
+    assert run_by_clockwork(run()) == [1]
 
 
 def send_slowly(browser: Browser) -> socket.socket:
