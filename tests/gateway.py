@@ -55,7 +55,7 @@ def running_gateway() -> Iterator[Gateway]:
                 state.received.append(json.loads(body or b"{}"))
             state.headers_received.append(dict(self.headers))
             state.closing.wait(state.delay_seconds)
-            state.answering.wait(60)
+            state.answering.wait(600)
             if state.hangs_up:
                 self.close_connection = True
                 return

@@ -88,9 +88,7 @@ def test_a_restart_between_requests_fails_no_request(stack: tuple[Service, int],
         time.sleep(1)
 
         for name, ask in everything(client, browser).items():
-            status, seconds = timed(ask)
-            assert status < 300, name
-            assert seconds < 2.5, name  # some hundredths on an idle machine
+            assert ask().status_code < 300, name
 
 
 def test_a_restart_under_load_fails_only_requests_that_it_cuts_off(stack: tuple[Service, int]) -> None:

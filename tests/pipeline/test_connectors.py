@@ -83,7 +83,9 @@ def forwards(service: Service, vendor: Traccar, connector: Connector) -> Send:
 
 def forward(service: Service, connector: Connector, body: bytes, token: str | None = FORWARD_TOKEN) -> httpx.Response:
     headers = {"Content-Type": "application/json", **({"X-Fuelroute-Token": token} if token is not None else {})}
-    return httpx.post(f"{service.url}/telematics/{shown_id('con', connector.id)}", content=body, headers=headers)
+    return httpx.post(
+        f"{service.url}/telematics/{shown_id('con', connector.id)}", content=body, headers=headers, timeout=120
+    )
 
 
 def test_samsara_feeds_a_truck_through_a_whole_route(
@@ -129,7 +131,9 @@ def test_a_request_that_comes_twice_changes_nothing(client: Client, service: Ser
     assert forward(service, connector, body).json() == {"stored": 1, "leftOut": {}}
     assert forward(service, connector, body).json() == {"stored": 0, "leftOut": {"repeated": 1}}
     address = f"{service.url}/telematics/{shown_id('con', connector.id)}?token={FORWARD_TOKEN}"
-    assert httpx.post(address, content=body, headers={"Content-Type": "application/json"}).status_code == 202
+    assert (
+        httpx.post(address, content=body, headers={"Content-Type": "application/json"}, timeout=120).status_code == 202
+    )
 
 
 def test_strangers_cannot_tell_a_wrong_token_from_an_unknown_connector(
@@ -146,7 +150,12 @@ def test_strangers_cannot_tell_a_wrong_token_from_an_unknown_connector(
         forward(service, connector, b"not even JSON", "another-token-here"),
         forward(service, connector._replace(id=new_id()), body),
         forward(service, sends_nothing, body),
-        httpx.post(f"{service.url}/telematics/nonsense", content=body, headers={"Content-Type": "application/json"}),
+        httpx.post(
+            f"{service.url}/telematics/nonsense",
+            content=body,
+            headers={"Content-Type": "application/json"},
+            timeout=120,
+        ),
     ]
     assert {(answer.status_code, answer.text) for answer in answers} == {(401, answers[0].text)}
 

@@ -30,7 +30,7 @@ def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
         with running_service(
             own,
             logs,
-            IMPORT_WAIT_SECONDS="10",
+            IMPORT_WAIT_SECONDS="30",
             NOTICES_SECONDS="1",
             NOTICES_END_SECONDS="2",
             MESSAGE_ALLOWED_HOSTS=HOST,

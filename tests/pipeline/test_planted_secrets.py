@@ -56,7 +56,7 @@ def stack(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "CONTACT_KEY": contact_key,
             "METRICS_PORT": f"{first_port}-{first_port + 9}",
             "SWEEP_SECONDS": "1",
-            "IMPORT_WAIT_SECONDS": "10",
+            "IMPORT_WAIT_SECONDS": "30",
             "MESSAGE_ALLOWED_HOSTS": HOST,
         }
         with (
@@ -78,7 +78,7 @@ def use_the_api(client: Client, password: str) -> None:
     client.push({"externalId": [client.key], "apiKey": client.key, "password": password})
     client.get("/v1/routes", params={"externalId": client.key, "key": client.key})
     client.get(f"/v1/routes/{client.key}")
-    httpx.get(f"{client.base_url}/v1/me", headers={"Authorization": f"Bearer {client.key}x"})
+    httpx.get(f"{client.base_url}/v1/me", headers={"Authorization": f"Bearer {client.key}x"}, timeout=120)
     client.post_fixes(JOLIET, note=client.key)
 
 
@@ -117,7 +117,7 @@ def left_behind(stack: Stack) -> Iterator[tuple[str, str]]:
         yield "Redis", dumped.decode(errors="replace")
     for port in stack.metrics_ports:
         try:
-            yield f"metrics on {port}", httpx.get(f"http://127.0.0.1:{port}/metrics").text
+            yield f"metrics on {port}", httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=120).text
         except httpx.TransportError:
             continue
     yield "list of processes", subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout

@@ -39,7 +39,7 @@ def own_service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) ->
             IMPORT_PASS_SECONDS="2",
             SWEEP_SECONDS="1",
             AUTODRIVE_SECONDS="0.3",
-            IMPORT_WAIT_SECONDS="10",
+            IMPORT_WAIT_SECONDS="30",
             MESSAGE_ALLOWED_HOSTS=HOST,
         ) as service:
             store_prices(service)

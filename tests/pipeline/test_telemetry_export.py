@@ -92,7 +92,7 @@ def own_service(
         }.items():
             environment.setenv(f"OTEL_{name}", value)
         own = settings.model_copy(update={"database_url": make_database("telemetry"), "redis_url": redis.url})
-        with running_service(own, tmp_path_factory.mktemp("logs"), IMPORT_WAIT_SECONDS="10") as service:
+        with running_service(own, tmp_path_factory.mktemp("logs"), IMPORT_WAIT_SECONDS="30") as service:
             store_prices(service)
             yield service
 

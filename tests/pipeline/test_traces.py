@@ -49,7 +49,7 @@ def service(
         running_service(
             settings.model_copy(update={"database_url": make_database("traces"), "redis_url": redis.url}),
             logs,
-            IMPORT_WAIT_SECONDS="10",
+            IMPORT_WAIT_SECONDS="30",
             MESSAGE_ALLOWED_HOSTS=HOST,
             WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
             VALHALLA_URL=re.sub(r"^json://", "http://", roads.url),

@@ -80,9 +80,9 @@ def drive(trips: list[Trip], number: int, begun: datetime) -> None:
         if isinstance(trip.vendor, Motive) and number == len(FIXES) - 1:
             body, headers = trip.vendor.webhook(fix)
             url = f"{trip.client.service.url}/telematics/{trip.connector}"
-            assert httpx.post(url, content=body, headers=headers).status_code == 202
+            assert httpx.post(url, content=body, headers=headers, timeout=120).status_code == 202
             forged = {**headers, "X-KT-Webhook-Signature": "0" * 40}
-            assert httpx.post(url, content=body, headers=forged).status_code == 401
+            assert httpx.post(url, content=body, headers=forged, timeout=120).status_code == 401
     for trip in trips:
         eventually(trip.stored, lambda count: count > number, wanted=f"fix {number} of {trip.kind}")
 
