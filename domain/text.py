@@ -22,15 +22,18 @@ class Harmless(NamedTuple):
 _WORD = re.compile(r"[^\s'\"]+")
 _SECRETS = (
     (
+        "=",
         re.compile(
             r"(?i)((?:passw|pwd|secret|token|api_?key)\w{0,20}\s{0,3}=\s{0,3})"
             r"(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\&'\"])+)"
         ),
         r"\1***",
     ),
-    (re.compile(r"(?i)(bearer\s{1,3})[^\s'\"]+"), r"\1***"),
-    (re.compile(r"(svc_(?:live|test)_(?:c\d{1,4}_)?+\w{8})\w+"), r"\1***"),  # a key, but for its prefix
+    ("bearer", re.compile(r"(?i)(bearer\s{1,3})[^\s'\"]+"), r"\1***"),
+    ("svc_", re.compile(r"(svc_(?:live|test)_(?:c\d{1,4}_)?+\w{8})\w+"), r"\1***"),  # a key, but for its prefix
 )
+"""A text without which the pattern finds nothing, the pattern, and what stands for the secrets that it finds. Looking
+for the text takes a twentieth of the time; every line of the log passes here, and bodies for the request log."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -49,8 +52,10 @@ def without_secrets(text: str) -> str:
     callers should put no secret into a text at all."""
     if "@" in text:
         text = _WORD.sub(_without_password, text)
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
+    lowered = text.lower()
+    for sign, pattern, replacement in _SECRETS:
+        if sign in lowered:
+            text = pattern.sub(replacement, text)
     return text
 
 

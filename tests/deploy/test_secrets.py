@@ -187,6 +187,8 @@ def test_settings_that_are_refused_do_not_repeat_their_value() -> None:
         f"password = 'it\\'s {SECRET}' host=db",
         f"https://roads.example/route?api_key={SECRET}&x=1",
         f"Authorization: Bearer {SECRET}.{SECRET}",
+        f"AUTHORIZATION: BEARER {SECRET}",
+        f"PassWord={SECRET} beaReR  {SECRET} \u0130",
         f"the key svc_live_abcdefgh{SECRET} is bad",
     ],
 )
