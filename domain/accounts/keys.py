@@ -253,7 +253,8 @@ class PresentedKey(NamedTuple):
 
     @classmethod
     def of(cls, key: str) -> "PresentedKey":
-        return cls(prefix_of(key), hash_of(key)) if _looks_like_key(key) else _NO_KEY
+        found = _KEY.fullmatch(key) if key.isascii() else None
+        return cls(found[1], hash_of(key)) if found is not None else _NO_KEY
 
 
 _NO_KEY = PresentedKey(None, b"")
@@ -287,7 +288,3 @@ def _matching(key: PresentedKey, candidates: Sequence[tuple[bytes, Caller]]) -> 
 def hash_of(key: str) -> bytes:
     """The stored hash of a key. It tells keys apart, and the key cannot be made from it."""
     return hashlib.sha256(key.encode()).digest()
-
-
-def _looks_like_key(key: str) -> bool:
-    return key.isascii() and _KEY.fullmatch(key) is not None

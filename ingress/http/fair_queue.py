@@ -1,7 +1,7 @@
 """A fair queue and a fair semaphore: owners take turns, so that one with much work does not delay one with little."""
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
@@ -53,7 +53,7 @@ class FairSemaphore:
     def __init__(self, amount: int, *, of_one: int) -> None:
         self._free = amount
         self._of_one = of_one
-        self._taken: Counter[str] = Counter()
+        self._taken: dict[str, int] = {}
         self._waiting: FairQueue[_Wait] = FairQueue()
 
     def permit(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> "Permit":
@@ -63,14 +63,21 @@ class FairSemaphore:
 
     async def take(self, owner: str, amount: int, patience_seconds: float | None) -> None:
         """Waits as `permit` does, and takes the amount, which the caller must give back."""
-        if self._waiting or not self._is_free(owner, amount):
+        if not self.take_at_once(owner, amount):
             await self._wait(owner, amount, patience_seconds)
-        else:
-            self._change(owner, amount)
+
+    def take_at_once(self, owner: str, amount: int) -> bool:
+        """Takes the amount if it is free and nobody waits."""
+        taken = self._taken.get(owner, 0) + amount
+        if taken > self._of_one or amount > self._free or self._waiting:
+            return False
+        self._free -= amount
+        self._taken[owner] = taken
+        return True
 
     def taken_by(self, owner: str) -> int:
         """The amount that the owner holds."""
-        return self._taken[owner]
+        return self._taken.get(owner, 0)
 
     def give_back(self, owner: str, amount: int) -> None:
         self._change(owner, -amount)
@@ -110,16 +117,18 @@ class FairSemaphore:
                 return
 
     def _may(self, owner: str, wait: _Wait) -> bool:
-        return wait.future.done() or self._taken[owner] + wait.amount <= self._of_one
+        return wait.future.done() or self.taken_by(owner) + wait.amount <= self._of_one
 
     def _is_free(self, owner: str, amount: int) -> bool:
-        return amount <= self._free and self._taken[owner] + amount <= self._of_one
+        return amount <= self._free and self.taken_by(owner) + amount <= self._of_one
 
     def _change(self, owner: str, amount: int) -> None:
         self._free -= amount
-        self._taken[owner] += amount
-        if not self._taken[owner]:
-            del self._taken[owner]
+        taken = self.taken_by(owner) + amount
+        if taken:
+            self._taken[owner] = taken
+        else:
+            self._taken.pop(owner, None)
 
 
 class Permit:
@@ -134,7 +143,8 @@ class Permit:
         self._patience_seconds = patience_seconds
 
     async def __aenter__(self) -> None:
-        await self._semaphore.take(self._owner, self._amount, self._patience_seconds)
+        if not self._semaphore.take_at_once(self._owner, self._amount):
+            await self._semaphore.take(self._owner, self._amount, self._patience_seconds)
 
     async def __aexit__(self, *_: object) -> None:
         self._semaphore.give_back(self._owner, self._amount)
