@@ -124,9 +124,9 @@ def fresh_route(push: "Push", pushed: "Pushed", outcome: "ImportOutcome") -> Rou
                 stop.latitude,
                 stop.longitude,
                 StopType.DESTINATION if index == last else StopType.WAYPOINT,
-                planned_arrival=None,
-                actual_arrival=None,
-                actual_departure=None,
+                None,  # planned arrival: by position, for each push makes up to fifty of these
+                None,  # actual arrival
+                None,  # actual departure
             )
             for index, stop in enumerate(route.stops)
         ],
