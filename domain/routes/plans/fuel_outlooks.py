@@ -54,6 +54,9 @@ class FuelOfTrip(NamedTuple):
     is_assumed: bool | None
     """True if no level of the truck was known when the newest plan was made."""
     coarse_way: bytes | None
+    keeps_stop: bool | None
+    """True if the driver's plan tells another level at a fuel stop that he had before, whatever is in reach before
+    it."""
 
 
 _TRIPS = Statement(
@@ -63,7 +66,8 @@ _TRIPS = Statement(
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, made.burn_replans, made.burn_attempts,
            made.level_attempts, made.told, p.document,
            {SHORTER_BY} AS shorter_by, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
-           road.fuel_percent, road.fuel_at IS NULL AS is_assumed, road.coarse_way
+           road.fuel_percent, road.fuel_at IS NULL AS is_assumed, road.coarse_way,
+           p.cause->>'kind' = 'level' AS keeps_stop
     FROM routes r JOIN companies c ON c.id = r.company_id
     JOIN plans p ON p.id = r.plan_id AND p.document IS NOT NULL
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
@@ -238,14 +242,15 @@ def _way(trip: FuelOfTrip, coarse: CoarseWay, arrivals: Mapping[int, datetime]) 
 
 def _ahead(trip: FuelOfTrip, coarse: CoarseWay, way: PlannedWay, mile: float) -> tuple[int, Ahead]:
     """The driver's next fuel stop with its number, or the end of the plan. A plan that begins low on fuel may plan with
-    less than the reserve up to its first purchase, but the fuel behind that has to last as usual."""
+    less than the reserve up to its first purchase, but the fuel behind that has to last as usual. So has the fuel up to
+    a stop that a plan for another level only keeps: stations before it may be in reach."""
     level, from_mile = trip.fuel_percent, 0.0
     for number, (stop, planned) in enumerate(zip(way.fuel_stops, trip.document["stops"], strict=True)):
         if stop.mile is None:
             continue
         if mile < stop.mile + STILL_AHEAD_MILES:
             off_road_miles = way.percent_off_road(stop, stop.mile) / 2 / way.percent_per_mile
-            least = trip.reserve_percent if number else 0.0
+            least = trip.reserve_percent if number or trip.keeps_stop else 0.0
             fill = _fill(trip, coarse, way, number)
             return number, Ahead(stop.mile, off_road_miles, max(planned["arrivalFuelPercent"], least), fill)
         level, from_mile = stop.filled_percent, stop.mile

@@ -31,6 +31,8 @@ class WatchedPlan:
     stops_from_mile: float
     kind: str = ""
     """The reason for the plan, if it was made on the way."""
+    keeps_stop: bool = False
+    """True if the driver's plan tells another level at a fuel stop that he had before."""
 
     def ahead(self, mile: float) -> tuple[int, Any]:
         """The number of the driver's next fuel stop, and what the rule knows of it."""
@@ -38,7 +40,7 @@ class WatchedPlan:
         for number, stop in enumerate(self.stops):
             at = self.stops_from_mile + stop["milesFromOrigin"]
             if mile < at + FUEL_OUTLOOKS.STILL_AHEAD_MILES:
-                planned = max(stop["arrivalFuelPercent"], RESERVE_PERCENT if number else 0.0)
+                planned = max(stop["arrivalFuelPercent"], RESERVE_PERCENT if number or self.keeps_stop else 0.0)
                 return number, SHORTFALLS.Ahead(at - self.begins.mile, 0.0, planned, *self._fill(number, at))
             level = stop["arrivalFuelPercent"] + 100 * stop["gallonsToFill"] / self.capacity_gallons
             from_mile = at

@@ -136,7 +136,7 @@ class Rules:
     def _tell(self, plan: ComputedPlan, fix: Fix, *, kind: str = "") -> list[Order]:
         """The driver gets the plan, and is compared with it from here on."""
         self.document, self.document_from = plan.document(), fix.mile
-        self.drivers_miles, self.passed = plan.inputs.road_miles, 0
+        self.drivers_miles, self.drivers_kind, self.passed = plan.inputs.road_miles, kind, 0
         self._watch(plan, fix, kind=kind)
         self.told = orders_of(self.trip, self._text(plan, fix), self.document, fix.mile)
         return self.told
@@ -180,6 +180,7 @@ class Rules:
                 stops=self.document["stops"],
                 stops_from_mile=self.document_from,
                 kind=kind,
+                keeps_stop=self.drivers_kind == "level",
             )
             before = self.fuel
             counts = (before.made, before.levels, before.level_attempts) if before is not None else ()

@@ -20,6 +20,7 @@ from domain.needs.company_needs import find_needs
 from domain.needs.route_needs import NamedRoute, RoutesInNeed
 from domain.planning.explanation import unpack_explanation
 from domain.routes.plans import replans, review_requests, reviews
+from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, post
@@ -141,6 +142,21 @@ def test_a_driver_who_would_use_some_of_the_reserve_is_told_an_earlier_stop_that
     assert earlier["milesFromOrigin"] < 100
     assert "\nWhy: burns 5." in journey.messages()[1].text
     assert truck.lowest > 15
+
+
+@pytest.mark.parametrize(("kind", "least_percent"), [("level", 15), ("burn", 11)])
+def test_a_stop_that_a_plan_for_another_level_keeps_is_reached_with_the_reserve(
+    journey: Journey, kind: str, least_percent: float
+) -> None:
+    """Before it others are in reach, which were only dearer. Where the fuel did not last, none was."""
+    journey.connection.execute(
+        "UPDATE plans SET cause = jsonb_build_object('kind', %s::text),"
+        " document = jsonb_set(document, '{stops,0,arrivalFuelPercent}', '11') WHERE route_id = %s",
+        (kind, journey.route_id),
+    )
+    begins = beginning_of(fuel_of_trips(journey.connection, [journey.route_id])[journey.route_id])
+    assert begins is not None
+    assert begins[1].percent == least_percent
 
 
 @pytest.mark.parametrize("burns", [1.15, 1.2])
