@@ -130,7 +130,7 @@ def savings_statement(
         statement = read_statement(connection, company_id, month)
         if statement is None:
             raise NoStatement(f"{month:%Y-%m} has no statement: it is made on its day, or by --make")
-        changes = changes_since(connection, company_id, statement.span)
+        changes = changes_since(connection, statement)
         pdf = read_statement_pdf(connection, company_id, month) if pdf_file is not None else None
         rows = [statement_row(month, trip) for trip in trips_of_statement(connection, company_id, month)]
     write_file(csv_file, lambda file: write_records(file, STATEMENT_COLUMNS, rows))

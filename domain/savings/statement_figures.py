@@ -36,6 +36,13 @@ class MonthChanges(NamedTuple):
 NO_CHANGES = MonthChanges(date.min, 0, Decimal(0), 0, Decimal(0), dict.fromkeys(DriverHabit, Decimal(0)))
 
 
+class Hours(NamedTuple):
+    """The time from `start` to before `end`."""
+
+    start: datetime
+    end: datetime
+
+
 class SavingsStatement(NamedTuple):
     """A statement as it was made."""
 
@@ -48,10 +55,16 @@ class SavingsStatement(NamedTuple):
     sums: MonthSums
     since_then: Sequence[MonthChanges]
     """Changes of earlier months since their own statements, as far as they were not told before."""
+    hours: Hours | None = None
+    """The hours whose plans it counts; None in statements of earlier versions, which count those of the month."""
 
     @property
     def span(self) -> Span:
         return month_of(self.month, self.time_zone)
+
+    @property
+    def counted_hours(self) -> Hours:
+        return self.hours or Hours(self.span.start, self.span.end)
 
 
 # --- Sums ------------------------------------------------------------------------------------------------------
@@ -106,28 +119,29 @@ _THEN = Statement(_Totals, _totals(_TRIPS_THEN))
 _THEN_BY_HABIT = Statement(HabitSums, sums_by_habit(_TRIPS_THEN))
 
 
-def sums_of_statement(connection: Connection, company_id: UUID, span: Span) -> MonthSums:
+def sums_of_statement(connection: Connection, company_id: UUID, month: date) -> MonthSums:
     """The sums of the trips that are stored with the month's statement."""
-    asked = asked_of_month(company_id, span)
+    asked = {"company_id": company_id, "month": month}
     return MonthSums(Figures(*_THEN.one(connection, asked)), savings_of_sums(_THEN_BY_HABIT.all(connection, asked)))
 
 
-def asked_of_month(company_id: UUID, span: Span) -> dict[str, Any]:
+def asked_of_month(company_id: UUID, month: date, hours: Hours) -> dict[str, Any]:
     """The parameters of statements on a month's trips."""
-    return {"company_id": company_id, "month": span.first_day, "start": span.start, "end": span.end}
+    return {"company_id": company_id, "month": month, **hours._asdict()}
 
 
-def changes_since(connection: Connection, company_id: UUID, span: Span) -> MonthChanges | None:
+def changes_since(connection: Connection, statement: SavingsStatement) -> MonthChanges | None:
     """The changes of a month since its statement; None once retention has deleted routes of it, since then they cannot
     be told from trips that count no more."""
-    asked = asked_of_month(company_id, span)
+    company_id, month = statement.company_id, statement.month
+    asked = asked_of_month(company_id, month, statement.counted_hours)
     if _HAS_FORGOTTEN.one(connection, asked):
         return None
     habits_now = savings_of_sums(_NOW_BY_HABIT.all(connection, asked))
-    before, habits_then = sums_of_statement(connection, company_id, span)
+    before, habits_then = sums_of_statement(connection, company_id, month)
     after = Figures(*_NOW.one(connection, asked))
     return MonthChanges(
-        span.first_day,
+        month,
         after.plans - before.plans,
         after.saved - before.saved,
         after.with_fills - before.with_fills,
@@ -139,8 +153,9 @@ def changes_since(connection: Connection, company_id: UUID, span: Span) -> Month
 # --- As they are stored ----------------------------------------------------------------------------------------
 
 
-def sums_document(company: str, sums: MonthSums, since_then: Sequence[MonthChanges]) -> dict[str, Any]:
+def statement_document(statement: SavingsStatement) -> dict[str, Any]:
     """The JSON document of a statement."""
+    sums, since_then = statement.sums, statement.since_then
     figures = {name: _stored(value) for name, value in sums.figures._asdict().items()}
     habits = [{**one._asdict(), "left_out": {**one.left_out}} for one in sums.habits]
     changes = [
@@ -151,7 +166,14 @@ def sums_document(company: str, sums: MonthSums, since_then: Sequence[MonthChang
         }
         for one in since_then
     ]
-    return {"company": company, "figures": figures, "habits": habits, "since_then": changes}
+    hours = [one.isoformat() for one in statement.counted_hours]
+    return {
+        "company": statement.company,
+        "figures": figures,
+        "habits": habits,
+        "since_then": changes,
+        "hours": hours,
+    }
 
 
 def _stored(value: Any) -> Any:
@@ -172,6 +194,10 @@ def read_sums(document: Mapping[str, Any]) -> MonthSums:
         for one in document["habits"]
     ]
     return MonthSums(Figures(**{**stored, **gallons}), habits)
+
+
+def read_hours(document: Mapping[str, Any]) -> Hours | None:
+    return Hours(*map(datetime.fromisoformat, document["hours"])) if "hours" in document else None
 
 
 def read_changes(document: Mapping[str, Any]) -> list[MonthChanges]:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from domain.savings.driver_habits import HABIT_BASIS, NAMES
 from domain.savings.report import PROVEN_BASIS, SAVINGS_BASIS
-from domain.savings.statement_figures import MonthChanges, SavingsStatement
+from domain.savings.statement_figures import Hours, MonthChanges, SavingsStatement
 from domain.signing.signed_pdf import PdfDocument, PdfTable, signed_pdf
 from domain.signing.signing_keys import SigningKey
 from domain.wording import counted, sentence
@@ -31,6 +31,9 @@ def statement_facts(statement: SavingsStatement) -> Iterator[tuple[str, str]]:
     span, figures = statement.span, statement.sums.figures
     yield "Carrier", statement.company
     yield "Month", f"{span.first_day} to {span.last_day}, {span.time_zone}"
+    if statement.counted_hours != Hours(span.start, span.end):
+        start, end = (f"{one.astimezone(ZoneInfo(span.time_zone)):%Y-%m-%d %H:%M}" for one in statement.counted_hours)
+        yield "Counted", f"from {start} to {end}: the time zone was changed, and each plan is in one statement"
     yield "Made", f"{statement.made_at.astimezone(ZoneInfo(statement.time_zone)):%Y-%m-%d %H:%M %Z}"
     yield "Plans that drivers had", f"{figures.plans:,}"
     yield (

@@ -23,13 +23,15 @@ from domain.savings.spans import month_of
 from domain.savings.statement_figures import (
     NO_CHANGES,
     TRIPS_NOW,
+    Hours,
     MonthChanges,
     SavingsStatement,
     asked_of_month,
     changes_since,
     read_changes,
+    read_hours,
     read_sums,
-    sums_document,
+    statement_document,
     sums_of_statement,
 )
 from domain.savings.statement_pdf import statement_pdf
@@ -82,7 +84,8 @@ def due_statements(connection: Connection, *, now: datetime) -> Iterator[DueStat
         due = newest_due_month(now, company.time_zone, company.statement_day)
         months = [due] if company.newest is None else _months_after(company.newest, due)[-_MOST_MADE_UP:]
         for month in months:
-            if _HAS_TRIPS.one(connection, asked_of_month(company.id, month_of(month, company.time_zone))):
+            hours = hours_of_month(connection, company.id, month, company.time_zone)
+            if _HAS_TRIPS.one(connection, asked_of_month(company.id, month, hours)):
                 yield DueStatement(company.id, month)
 
 
@@ -94,6 +97,19 @@ def newest_due_month(now: datetime, time_zone: str, statement_day: int) -> date:
 
 def month_before(day: date) -> date:
     return (day.replace(day=1) - timedelta(days=1)).replace(day=1)
+
+
+def hours_of_month(connection: Connection, company_id: UUID, month: date, time_zone: str) -> Hours:
+    """The hours that a month's statement is to count: those of the month in this time zone; but it begins where the
+    statement of the month before ends, and ends where that of the next month begins. So a company that changes its time
+    zone has each plan in one statement."""
+    span = month_of(month, time_zone)
+    before = read_statement(connection, company_id, month_before(month))
+    after = read_statement(connection, company_id, span.last_day + timedelta(days=1))
+    return Hours(
+        before.counted_hours.end if before is not None else span.start,
+        after.counted_hours.start if after is not None else span.end,
+    )
 
 
 def _months_after(month: date, last: date) -> list[date]:
@@ -122,8 +138,8 @@ _WAIT_FOR_HABITS = Command(
 def wait_for_habits(connection: Connection, company_id: UUID, month: date) -> None:
     """Let the trips of a month wait to be driven by habits that a release before this one stored, or gave another plan,
     without that."""
-    span = month_of(month, time_zone_of(connection, company_id))
-    _WAIT_FOR_HABITS.execute(connection, asked_of_month(company_id, span))
+    hours = hours_of_month(connection, company_id, month, time_zone_of(connection, company_id))
+    _WAIT_FOR_HABITS.execute(connection, asked_of_month(company_id, month, hours))
 
 
 _WAITING = Scalar(
@@ -138,6 +154,7 @@ _STORE_TRIPS = Command(
     SELECT %(company_id)s, %(month)s, trip.* FROM ({TRIPS_NOW}) AS trip
     """
 )
+_NEWEST = Scalar(datetime, "SELECT max(made_at) FROM savings_statements WHERE company_id = %s")
 _STORE = Command(
     "INSERT INTO savings_statements (company_id, month, time_zone, made_at, figures, pdf)"
     " VALUES (%s, %s, %s, %s, %s, %s)"
@@ -149,13 +166,16 @@ def make_statement(
 ) -> SavingsStatement:
     """Make, sign and store a month's statement. Raises NoStatement where it is there already, or cannot be made yet;
     RetiredCompany; UnreadableContact if this process cannot open the key for signatures."""
-    lock_company(connection, company_id)
+    newest, untold = _NEWEST.first(connection, (company_id,)), _untold_changes(connection, company_id, month)
+    lock_company(connection, company_id)  # only now: a year of trips is compared above, and imports wait for the lock
+    if _NEWEST.first(connection, (company_id,)) != newest:
+        raise NoStatement("another statement was made meanwhile: try again")
     company = read_company(connection, company_id)
-    span = month_of(month, company.time_zone)
-    asked = asked_of_month(company_id, span)
+    hours = hours_of_month(connection, company_id, month, company.time_zone)
+    asked = asked_of_month(company_id, month, hours)
     if _FIND.first(connection, (company_id, month)) is not None:
         raise NoStatement(f"the statement of {month:%Y-%m} was made before, and it never changes")
-    if now < span.end:
+    if now < hours.end:
         raise NoStatement(f"{month:%Y-%m} is not over yet")
     if waiting := _WAITING.one(connection, asked):
         raise NoStatement(f"{waiting:,} trips of {month:%Y-%m} are not compared with habits yet: wait some minutes")
@@ -167,12 +187,13 @@ def make_statement(
         company.time_zone,
         now,
         company.name,
-        sums_of_statement(connection, company_id, span),
-        _untold_changes(connection, company_id, month),
+        sums_of_statement(connection, company_id, month),
+        untold,
+        hours,
     )
     pdf = statement_pdf(statement, signing_key(connection, contacts, now=now))
-    document = sums_document(company.name, statement.sums, statement.since_then)
-    _STORE.execute(connection, (company_id, month, company.time_zone, now, as_json(document), pdf))
+    document = as_json(statement_document(statement))
+    _STORE.execute(connection, (company_id, month, company.time_zone, now, document, pdf))
     subject = audit_subject("savings statement", f"{month:%Y-%m}")
     record_action(connection, by, Action("savings.make_statement"), subject, company_id=company_id)
     return statement
@@ -184,7 +205,7 @@ def _untold_changes(connection: Connection, company_id: UUID, month: date) -> li
     earlier = list_statements(connection, company_id, limit=MOST_MONTHS_TOLD, before=month)
     for one in reversed(earlier):
         told.update({change.month: change for change in one.since_then})
-    changes = [change for one in earlier if (change := changes_since(connection, company_id, one.span)) is not None]
+    changes = [change for one in earlier if (change := changes_since(connection, one)) is not None]
     return [one for one in changes if one != told.get(one.month, NO_CHANGES._replace(month=one.month))]
 
 
@@ -213,7 +234,7 @@ _PDF = Scalar(bytes, "SELECT pdf FROM savings_statements WHERE company_id = %s A
 def _statement(stored: _Stored) -> SavingsStatement:
     document: Mapping[str, Any] = stored.figures
     return SavingsStatement(
-        *stored[:4], company=document["company"], sums=read_sums(document), since_then=read_changes(document)
+        *stored[:4], document["company"], read_sums(document), read_changes(document), read_hours(document)
     )
 
 

@@ -64,7 +64,7 @@ def make(connection: Connection, fleet: Fleet, month: date = OCTOBER, *, now: da
 
 
 def since(connection: Connection, statement: SavingsStatement) -> str:
-    changes = changes_since(connection, statement.company_id, statement.span)
+    changes = changes_since(connection, statement)
     return "not told" if changes is None else change_in_words(changes)
 
 
@@ -90,6 +90,31 @@ def test_a_statement_is_the_sum_of_its_trips_and_names_no_person(connection: Con
         (fleet.company_id,),
     ).fetchall()
     assert not [row for row in stored if "Ann" in row[0] or str(fleet.drivers[0]) in row[0]]
+
+
+@pytest.mark.parametrize(
+    ("first_zone", "then_zone"), [("America/New_York", "America/Los_Angeles"), ("UTC", "Asia/Tokyo")]
+)
+def test_each_plan_is_in_one_statement_although_the_time_zone_changes(
+    connection: Connection, fleet: Fleet, first_zone: str, then_zone: str
+) -> None:
+    for number, hours in enumerate((-30, -12, -2, 1, 6, 9, 30)):
+        trip(connection, fleet, f"T{number}", at=datetime(2026, 11, 1, 2, tzinfo=UTC) + timedelta(hours=hours))
+    set_policy(connection, fleet.company_id, Policy(time_zone=first_zone), DOT)
+    october = make(connection, fleet)
+    set_policy(connection, fleet.company_id, Policy(time_zone=then_zone), DOT)
+    november = make(connection, fleet, NOVEMBER, now=DEC_5)
+    assert october.sums.figures.plans + november.sums.figures.plans == 7
+    assert november.counted_hours.start == october.counted_hours.end
+    assert read_statement(connection, fleet.company_id, NOVEMBER) == november
+    assert since(connection, october) == since(connection, november), "nothing changed in either"
+    assert made_before(connection, fleet).counted_hours.end == october.counted_hours.start
+
+
+def made_before(connection: Connection, fleet: Fleet) -> SavingsStatement:
+    """The statement of the month before, made last."""
+    trip(connection, fleet, "SEPTEMBER", at=IN_OCTOBER - timedelta(days=30))
+    return make(connection, fleet, date(2026, 9, 1), now=DEC_5)
 
 
 def test_the_signed_file_is_the_one_that_was_sent(connection: Connection, fleet: Fleet) -> None:
@@ -179,7 +204,7 @@ def test_later_changes_are_told_beside_the_page_and_once_in_the_next_statement(
 ) -> None:
     route_id = trip(connection, fleet, "A")
     october = make(connection, fleet)
-    assert changes_since(connection, fleet.company_id, october.span) == NO_CHANGES._replace(month=OCTOBER)
+    assert changes_since(connection, october) == NO_CHANGES._replace(month=OCTOBER)
     record_bought(connection, {route_id: (100.0, 31_000)})
     trip(connection, fleet, "LATE")
     told = (

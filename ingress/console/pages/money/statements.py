@@ -32,7 +32,7 @@ _SHOWN = 36
 def show(page: Page) -> Response:
     statements = list_statements(page.connection, page.company_id, limit=_SHOWN)
     shown = _chosen(page) if page.form.text("month") else statements[0] if statements else None
-    changes = changes_since(page.connection, page.company_id, shown.span) if shown is not None else None
+    changes = changes_since(page.connection, shown) if shown is not None else None
     return page.render(
         "savings_statements.html",
         section="savings",
