@@ -12,6 +12,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar
 from domain.ids import first_id_of
 from domain.replay.driven_trips import forget_inputs, keep_inputs
+from domain.savings.statements import keep_for_statement
 
 _LONG_FINISHED = """
     route.status IN ('completed', 'canceled', 'error') AND route.updated_at < %(before)s
@@ -111,8 +112,9 @@ def forget_links(connection: Connection, *, days: float, now: datetime, limit: i
 
 
 def forget_routes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes routes with all that belongs to them."""
+    """Deletes routes with all that belongs to them. Their figures stay for a statement that is still to be made."""
     ids = _LOCK_FINISHED.all(connection, _portion(now, days, limit))
+    keep_for_statement(connection, ids, now=now)
     delete_routes(connection, ids)
     return len(ids)
 

@@ -69,20 +69,23 @@ class SavingsStatement(NamedTuple):
 
 # --- Sums ------------------------------------------------------------------------------------------------------
 
-TRIPS_NOW = f"""
+COUNTED_TRIPS = f"""
     SELECT s.route_id, s.planned_at, v.unit_number, s.gallons, s.cost_cents, s.saved_cents, s.bought_gallons,
            s.paid_cents, s.at_average_cents, h.driven_at, h.left_out, h.below_30_cents, h.cheapest_cents, h.usual_cents,
            h.usual_of
     FROM savings s LEFT JOIN habit_costs h ON h.route_id = s.route_id AND h.plan_id = s.plan_id
     LEFT JOIN vehicles v ON v.id = s.vehicle_id
-    WHERE s.company_id = %(company_id)s AND s.environment = '{Environment.LIVE}'
-      AND s.planned_at >= %(start)s AND s.planned_at < %(end)s
+    WHERE s.environment = '{Environment.LIVE}'
 """
-"""SQL of a month's trips as they are now. Sandbox routes save nothing."""
-_TRIPS_THEN = "SELECT t.* FROM statement_trips t WHERE t.company_id = %(company_id)s AND t.month = %(month)s"
+"""SQL of trips as statements store them. Sandbox routes save nothing."""
+TRIPS_NOW = f"""
+    {COUNTED_TRIPS} AND s.company_id = %(company_id)s AND s.planned_at >= %(start)s AND s.planned_at < %(end)s
+"""
+"""SQL of a month's trips as they are now."""
+TRIPS_THEN = "SELECT t.* FROM statement_trips t WHERE t.company_id = %(company_id)s AND t.month = %(month)s"
 _HAS_FORGOTTEN = Scalar(
     NotNull[bool],
-    f"SELECT EXISTS ({_TRIPS_THEN} AND NOT EXISTS (SELECT FROM routes r WHERE r.id = t.route_id))",
+    f"SELECT EXISTS ({TRIPS_THEN} AND NOT EXISTS (SELECT FROM routes r WHERE r.id = t.route_id))",
 )
 """Tell if retention has deleted routes of the statement."""
 
@@ -115,8 +118,8 @@ def _totals(trips: str) -> str:
 
 _NOW = Statement(_Totals, _totals(TRIPS_NOW))
 _NOW_BY_HABIT = Statement(HabitSums, sums_by_habit(TRIPS_NOW))
-_THEN = Statement(_Totals, _totals(_TRIPS_THEN))
-_THEN_BY_HABIT = Statement(HabitSums, sums_by_habit(_TRIPS_THEN))
+_THEN = Statement(_Totals, _totals(TRIPS_THEN))
+_THEN_BY_HABIT = Statement(HabitSums, sums_by_habit(TRIPS_THEN))
 
 
 def sums_of_statement(connection: Connection, company_id: UUID, month: date) -> MonthSums:

@@ -5,7 +5,7 @@ explanations later, which retention deletes. Whatever changes the month afterwar
 plans, is told in the next statement and beside the page of this one. No person is named in it, so an erasure changes
 nothing of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,11 +18,13 @@ from domain.database.connections import Connection, as_json
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
-from domain.savings.driver_habits import ANEW
+from domain.savings.driver_habits import ANEW, LeftOut
 from domain.savings.spans import month_of
 from domain.savings.statement_figures import (
+    COUNTED_TRIPS,
     NO_CHANGES,
     TRIPS_NOW,
+    TRIPS_THEN,
     Hours,
     MonthChanges,
     SavingsStatement,
@@ -41,6 +43,9 @@ MOST_MONTHS_TOLD = 12
 """Earlier months whose later changes a statement tells."""
 _MOST_MADE_UP = 3
 """Most months that are made at once after the scheduler was away."""
+_KEPT_DAYS = 125
+"""Days for which a trip may wait for its statement after retention has deleted its route: so long, a month that was
+missed is made up."""
 _HOUR = 8
 """The hour of the company's day from which on its statement is made and sent."""
 
@@ -75,7 +80,7 @@ class DueStatement(NamedTuple):
     month: date
 
 
-_HAS_TRIPS = Scalar(NotNull[bool], f"SELECT EXISTS ({TRIPS_NOW})")
+_HAS_TRIPS = Scalar(NotNull[bool], f"SELECT EXISTS ({TRIPS_NOW}) OR EXISTS ({TRIPS_THEN})")
 
 
 def due_statements(connection: Connection, *, now: datetime) -> Iterator[DueStatement]:
@@ -146,11 +151,13 @@ _WAITING = Scalar(
     NotNull[int],
     f"SELECT count(*)::int FROM ({TRIPS_NOW}) AS trip WHERE driven_at IS NULL",
 )
+_COLUMNS_OF_TRIP = """
+    (company_id, month, route_id, planned_at, unit_number, gallons, cost_cents, saved_cents, bought_gallons, paid_cents,
+     at_average_cents, driven_at, left_out, below_30_cents, cheapest_cents, usual_cents, usual_of)
+"""
 _STORE_TRIPS = Command(
     f"""
-    INSERT INTO statement_trips (company_id, month, route_id, planned_at, unit_number, gallons, cost_cents, saved_cents,
-        bought_gallons, paid_cents, at_average_cents, driven_at, left_out, below_30_cents, cheapest_cents, usual_cents,
-        usual_of)
+    INSERT INTO statement_trips {_COLUMNS_OF_TRIP}
     SELECT %(company_id)s, %(month)s, trip.* FROM ({TRIPS_NOW}) AS trip
     """
 )
@@ -179,8 +186,9 @@ def make_statement(
         raise NoStatement(f"{month:%Y-%m} is not over yet")
     if waiting := _WAITING.one(connection, asked):
         raise NoStatement(f"{waiting:,} trips of {month:%Y-%m} are not compared with habits yet: wait some minutes")
-    if not _STORE_TRIPS.execute(connection, asked).rowcount:
+    if not _HAS_TRIPS.one(connection, asked):
         raise NoStatement(f"no live plan counts in {month:%Y-%m}")
+    _STORE_TRIPS.execute(connection, asked)
     statement = SavingsStatement(
         company_id,
         month,
@@ -207,6 +215,30 @@ def _untold_changes(connection: Connection, company_id: UUID, month: date) -> li
         told.update({change.month: change for change in one.since_then})
     changes = [change for one in earlier if (change := changes_since(connection, one)) is not None]
     return [one for one in changes if one != told.get(one.month, NO_CHANGES._replace(month=one.month))]
+
+
+_KEEP = Command(
+    f"""
+    INSERT INTO statement_trips {_COLUMNS_OF_TRIP}
+    SELECT route.company_id, date_trunc('month', trip.planned_at AT TIME ZONE company.time_zone)::date,
+           trip.route_id, trip.planned_at, trip.unit_number, trip.gallons, trip.cost_cents, trip.saved_cents,
+           trip.bought_gallons, trip.paid_cents, trip.at_average_cents, coalesce(trip.driven_at, %(now)s::timestamptz),
+           CASE WHEN trip.driven_at IS NULL THEN '{LeftOut.FORGOTTEN}' ELSE trip.left_out END,
+           trip.below_30_cents, trip.cheapest_cents, trip.usual_cents, trip.usual_of
+    FROM ({COUNTED_TRIPS} AND s.route_id = ANY(%(route_ids)s)
+        AND s.planned_at > %(now)s::timestamptz - interval '{_KEPT_DAYS} days') AS trip
+    JOIN routes route ON route.id = trip.route_id JOIN companies company ON company.id = route.company_id
+    WHERE NOT EXISTS (SELECT FROM savings_statements made WHERE made.company_id = company.id
+        AND made.month >= date_trunc('month', trip.planned_at AT TIME ZONE company.time_zone)::date)
+    ON CONFLICT DO NOTHING
+    """
+)
+
+
+def keep_for_statement(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> None:
+    """Keep the figures of routes that retention is about to delete for the statement of their month, which is not made
+    yet. They name no person."""
+    _KEEP.execute(connection, {"route_ids": list(route_ids), "now": now})
 
 
 # --- Reading them ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from domain.lifecycle import RouteStatus
 from domain.routes import events
 from domain.routes.reading.explanations import read_route_explanation
 from domain.routes.reading.lookups import read_routes
+from domain.savings.recording import record_savings
 from domain.telematics import position_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
@@ -121,12 +122,15 @@ def test_a_route_is_deleted_with_all_that_belongs_to_it(connection: Connection, 
     old = driven(connection, fleet, now=now)
     young = driven(connection, fleet, now=now)
     connection.execute("UPDATE routes SET updated_at = %s WHERE id = %s", (now + timedelta(days=2), young))
+    record_savings(connection, old)
 
     assert retention.forget_routes(connection, days=90, now=now + timedelta(days=91), limit=10) == 1
 
     assert read_routes([(fleet.live, old)]).on(connection) == [None]
     assert set(kept(connection, old).values()) == {0}
     assert route_row(connection, young).status == "completed"
+    stored = connection.execute("SELECT route_id FROM statement_trips WHERE company_id = %s", (fleet.company_id,))
+    assert stored.fetchall() == [(old,)], "the statement of its month is not made yet"
 
 
 # --- Positions -------------------------------------------------------------------------------------------------

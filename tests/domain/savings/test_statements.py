@@ -28,6 +28,7 @@ from domain.savings.statements import (
     DueStatement,
     NoStatement,
     due_statements,
+    keep_for_statement,
     list_statements,
     make_statement,
     newest_due_month,
@@ -109,6 +110,26 @@ def test_each_plan_is_in_one_statement_although_the_time_zone_changes(
     assert read_statement(connection, fleet.company_id, NOVEMBER) == november
     assert since(connection, october) == since(connection, november), "nothing changed in either"
     assert made_before(connection, fleet).counted_hours.end == october.counted_hours.start
+
+
+def test_a_trip_that_retention_forgets_first_is_in_the_statement(connection: Connection, fleet: Fleet) -> None:
+    _, forgotten, waiting = (trip(connection, fleet, load) for load in ("KEPT", "FORGOTTEN", "WAITING"))
+    record_bought(connection, {forgotten: (90.0, 27_000)})
+    connection.execute(
+        "UPDATE habit_costs SET driven_at = NULL, below_30_cents = NULL, cheapest_cents = NULL WHERE route_id = %s",
+        (waiting,),
+    )
+    keep_for_statement(connection, [forgotten, waiting], now=IN_OCTOBER + timedelta(days=7))
+    delete_routes(connection, [forgotten, waiting])
+    assert DueStatement(fleet.company_id, OCTOBER) in list(due_statements(connection, now=NOV_5))
+
+    made = make(connection, fleet)
+
+    assert (made.sums.figures.plans, made.sums.figures.proven) == (3, Decimal("18.00"))
+    assert made.sums.habits[0].left_out == {LeftOut.FORGOTTEN: 1}
+    assert since(connection, made) == "not told"
+    keep_for_statement(connection, [trip(connection, fleet, "LATE")], now=DEC_5)
+    assert made.sums.figures.plans == len(list(trips_of_statement(connection, fleet.company_id, OCTOBER))), "it is made"
 
 
 def made_before(connection: Connection, fleet: Fleet) -> SavingsStatement:
