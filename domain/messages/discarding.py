@@ -8,7 +8,7 @@ from domain.database.statements import Command
 
 _DISCARD = Command(
     "UPDATE messages SET status = 'failed', error = %s, retry_at = NULL"
-    " WHERE route_id = ANY(%s) AND status = 'pending' AND (claimed_until IS NULL OR claimed_until < now())"
+    " WHERE route_id = ANY(%s) AND status = 'pending' AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())"
 )
 
 
