@@ -190,7 +190,7 @@ class _Told:
             return self._words.moment(at)
 
     def purchase(self, stop: ShownFuelStop) -> str:
-        return capitalized(purchase_in_words(stop.gallons, stop.fill_to_percent, self._words))
+        return capitalized(purchase_in_words(stop.gallons, stop.fill_to_percent, self._words)).replace(" %", "\u00a0%")
 
     def price(self, stop: ShownFuelStop) -> str:
         price = self._words.price_of_volume(stop.price_per_gallon)
@@ -259,9 +259,9 @@ class _Told:
         return ", ".join(parts)
 
     def extra_cost(self, choice: ShownChoice) -> str:
-        """The extra cost of a choice, such as `+ $4.10`."""
+        """The extra cost of a choice, such as `+ $4.10`, which stays on one line."""
         sign = "-" if choice.extra_cents < 0 else "+"
-        return f"{sign} {self._words.money(abs(choice.extra_cents) / 100)}"
+        return f"{sign} {self._words.money(abs(choice.extra_cents) / 100)}".replace(" ", "\u00a0")
 
     def decided(self, choice: ShownChoice) -> str:
         """Why a choice cannot be taken now; empty for one that can."""

@@ -366,7 +366,7 @@ def test_a_driver_takes_a_choice_within_the_allowance_and_asks_for_a_dearer_one(
     with service.database.transaction() as connection:
         set_policy(connection, trip.company_id, Policy(driver_allowance=allowance), DOT)
     page = anonymous.get(f"/d/{token}").text
-    assert "Another chain: + $4.10" in page
+    assert "Another chain: +\u00a0$4.10" in page
     assert f">{button}</button>" in page
 
     for _ in range(2):
