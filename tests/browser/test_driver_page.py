@@ -144,6 +144,7 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         expect(page.get_by_text("Your answer is kept on this phone.")).to_be_visible()
         page.reload()
         expect(page.locator(".place").first).to_have_text(third)
+        page.get_by_role("button", name="I go there").click()
         page.wait_for_timeout(OFFLINE_MILLISECONDS)
         assert "going" not in answers_to(service, route_id)
         phone.go_online()
@@ -152,6 +153,7 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         page.get_by_label("Gallons bought").fill("88.5")
         page.get_by_role("button", name="Send").click()
         expect(page.get_by_text(third, exact=True)).to_be_hidden()
+        assert answers_to(service, route_id).count("going") == 1, "he pressed it twice while there was no connection"
 
         dispatcher = people.page(Role.DISPATCHER, client.fleet)
         dispatcher.goto(f"/routes/{route_id}")

@@ -66,6 +66,12 @@
     return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
+  // An answer that is given again before it could be sent takes the place of the first.
+  function isSame(one, fields) {
+    const other = new URLSearchParams(one);
+    return ["plan", "stop", "kind", "choice"].every((field) => other.get(field) === fields.get(field));
+  }
+
   async function sendNext() {
     const next = kept()[0];
     const answer = await fetch(here, {
@@ -155,7 +161,7 @@
     });
     document.activeElement.blur();  // this form is no longer filled in: what comes of it may take its place
     if (form.closest("details")) form.closest("details").open = false;
-    keep(kept().concat(fields.toString()));
+    keep(kept().filter((one) => !isSame(one, fields)).concat(fields.toString()));
     show("kept", "kept");
     send();
   });
