@@ -22,6 +22,7 @@ from domain.driver_page.links import DriverLink
 from domain.ids import new_id
 from domain.languages.words import text_to_say
 from domain.lifecycle import AnswerKind, Environment, RefusalReason, RouteStatus
+from domain.roads import Point
 from domain.routes.plans.closed_stations import make_new_plans
 from domain.stations import closures
 from domain.stations.places import UnknownStation
@@ -43,6 +44,10 @@ _LEFT_OUT_FOR = {
 """Time for which plans of the route leave a refused station out, from the planned arrival there on."""
 
 TWO_DRIVERS = Actor("Fuelroute", "two drivers found it closed")
+
+
+_TRUCK_IS_THERE_FOR = timedelta(minutes=15)
+"""The longest time between an answer and a fix that still tells where the driver was."""
 
 
 class TakenAnswer(NamedTuple):
@@ -68,6 +73,8 @@ class _Answered(NamedTuple):
     generated_at: datetime
     station_id: str | None
     newest_at: datetime | None
+    latitude: float | None
+    longitude: float | None
     answers: NotNull[int]
 
     def stop(self, sequence: int) -> FuelStopDocument:
@@ -76,6 +83,13 @@ class _Answered(NamedTuple):
         if sequence >= len(stops):
             raise ImpossibleAnswer(text_to_say("The plan has no such fuel stop: load the page again."))
         return stops[sequence]
+
+    def place_of_truck(self, link: DriverLink, at: datetime) -> Point | None:
+        """The truck's last place; None where it was there at another time. The sandbox simulates time."""
+        if self.newest_at is None or self.latitude is None or self.longitude is None:
+            return None
+        is_then = abs(self.newest_at - at) <= _TRUCK_IS_THERE_FOR or link.environment != Environment.LIVE
+        return Point(self.latitude, self.longitude) if is_then else None
 
     def is_over_for(self, link: DriverLink) -> bool:
         is_on_its_way = self.status in (RouteStatus.PLANNED, RouteStatus.ACTIVE)
@@ -97,7 +111,8 @@ _ANSWERED = Statement(
                   AND s.latitude = (p.document->'stops'->%(sequence)s::int->>'latitude')::float
                   AND s.longitude = (p.document->'stops'->%(sequence)s::int->>'longitude')::float
                 ORDER BY s.station_id LIMIT 1)) AS station_id,
-           t.newest_at, (SELECT count(*) FROM driver_answers a WHERE a.route_id = r.id) AS answers
+           t.newest_at, t.latitude, t.longitude,
+           (SELECT count(*) FROM driver_answers a WHERE a.route_id = r.id) AS answers
     FROM routes r JOIN plans p ON p.id = %(plan_id)s AND p.route_id = r.id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.id = %(route_id)s
@@ -179,13 +194,14 @@ def _store(
     until: datetime | None,
     now: datetime,
 ) -> None:
-    place = given.place
+    told_at = believed_time(given.told_at, since=answered.generated_at, now=now)
+    place = given.place or answered.place_of_truck(link, told_at or now)
     _STORE.one(
         connection,
         (
             *(new_id(), link.company_id, link.environment, link.route_id, link.driver_id),
             *(given.plan_id, given.sequence, given.key, given.kind, given.reason, answered.station_id, stop["name"]),
-            *(now, believed_time(given.told_at, since=answered.generated_at, now=now), is_late),
+            *(now, told_at, is_late),
             *((place.latitude, place.longitude) if place is not None else (None, None)),
             *(given.gallons, given.fill_percent, given.price_per_gallon, until),
         ),

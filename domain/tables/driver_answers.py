@@ -50,7 +50,7 @@ class DriverAnswers(SQLModel, table=True):
     is_late: bool
     """True for an answer after the trip, which changed nothing."""
     latitude: float | None = None
-    """The place of his phone; NULL where it did not tell, and once deleted by retention."""
+    """The place of his phone, or else of his truck; NULL where neither is known, and once deleted by retention."""
     longitude: float | None = None
     gallons: float | None = None
     fill_percent: float | None = None

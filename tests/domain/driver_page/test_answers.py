@@ -15,6 +15,7 @@ from domain.ids import new_id
 from domain.lifecycle import AnswerKind, RefusalReason
 from domain.roads import Point
 from tests.domain.driver_page.given import AnsweredTrip, link_to, trip_with_plan
+from tests.domain.driver_page.trips import truck_at
 from tests.domain.helpers import go_behind_the_wall, route_row
 from tests.factories import Fleet, make_fleet
 from tests.jobs import jobs_of
@@ -34,6 +35,19 @@ def test_an_answer_is_kept_with_its_time_and_place(trip: AnsweredTrip) -> None:
     assert (kept.kind, kept.place, kept.gallons, kept.is_late) == ("fueled", "Lakeside Travel Plaza", 97.5, False)
     assert (kept.told_at, kept.answered_at) == (trip.now + MINUTE, trip.now + 2 * MINUTE)
     assert (kept.latitude, kept.longitude) == (41.7, -86.0)
+
+
+@pytest.mark.parametrize(("minutes_old", "place"), [(5, (41.5, -87.0)), (20, (None, None))])
+def test_where_the_phone_tells_no_place_that_of_the_truck_at_that_time_is_kept(
+    trip: AnsweredTrip, fleet: Fleet, minutes_old: float, place: tuple[float | None, float | None]
+) -> None:
+    seen_at = trip.now - timedelta(minutes=minutes_old)
+    truck_at(trip.connection, fleet.live, fleet.trucks[0], seen_at, 41.5, -87.0)
+
+    trip.take(trip.given())
+
+    (kept,) = trip.answers
+    assert (kept.latitude, kept.longitude) == place
 
 
 def test_an_answer_to_a_plan_of_another_trip_is_refused(trip: AnsweredTrip, fleet: Fleet) -> None:
