@@ -193,7 +193,6 @@ def _states(plan: Plan, burned_gallons: float, rates: dict[str, TaxRate]) -> lis
     """The states in driving order. Each burns its share of the gallons by its miles."""
     road = plan.inputs.road
     miles = default_states().miles(road.line, road.line_miles)
-    driven = dict.fromkeys(state for _, state in default_states().stretches(road.line, road.line_miles, 1.0))
     gallons, dollars = defaultdict[str, Decimal](Decimal), defaultdict[str, Decimal](Decimal)
     for stop in plan.stops if isinstance(plan, ComputedPlan) else ():
         state = stop.station.state.upper() if stop.station.state else ELSEWHERE
@@ -209,7 +208,7 @@ def _states(plan: Plan, burned_gallons: float, rates: dict[str, TaxRate]) -> lis
             float(dollars[state]),
             rates.get(state),
         )
-        for state in dict.fromkeys([*driven, *miles, *gallons])
+        for state in dict.fromkeys([*miles, *gallons])
     ]
 
 

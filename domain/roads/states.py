@@ -24,6 +24,12 @@ ELSEWHERE = "elsewhere"
 STEP_MILES = 0.25
 """Distance between the samples of a road; a border crossing is then known to an eighth of a mile."""
 
+_PIECE_PLACES = 32
+"""Places of a line that are looked at together."""
+
+_BEYOND_DEGREES = 1e-9
+"""A box reaches this far beyond its places, so that it has an area along a parallel, too."""
+
 NEAR_DEGREES = 0.4
 """About 25 miles. The borders end at the shore, so a bridge over a bay lies in no state and counts for the nearest."""
 
@@ -49,21 +55,45 @@ class States:
         return self.names[int(self.positions(np.array([place]))[0])]
 
     def miles(self, line: Array, line_miles: Array) -> dict[str, float]:
-        """The miles of a road in each state, by its code. The road is an (n, 2) line with the road mile at each vertex.
-        The sum is the length of the road."""
+        """The miles of a road in each state, by its code, in driving order. The road is an (n, 2) line with the road
+        mile at each vertex. The sum is the length of the road."""
         dense, dense_miles = densified(line, line_miles, STEP_MILES)
         halves = np.diff(dense_miles) / 2  # each vertex stands for the road halfway to its neighbours
         weights = np.concatenate([halves, [0.0]]) + np.concatenate([[0.0], halves])
-        miles = np.bincount(self.positions(dense), weights, minlength=len(self.names))
-        return {self.names[state]: float(miles[state]) for state in np.flatnonzero(miles)}
+        states = self._positions_along(dense)
+        miles = np.bincount(states, weights, minlength=len(self.names))
+        found, first = np.unique(states, return_index=True)
+        return {self.names[state]: float(miles[state]) for state in found[np.argsort(first)] if miles[state]}
 
     def stretches(self, line: Array, line_miles: Array, step_miles: float) -> list[tuple[float, str]]:
         """The states along a road, in driving order: the mile where the road enters each, and its code. The road is an
         (n, 2) line with the road mile at each vertex, sampled every `step_miles`."""
         dense, dense_miles = densified(line, line_miles, step_miles)
-        states = self.positions(dense)
+        states = self._positions_along(dense)
         begins = np.flatnonzero(np.diff(states, prepend=-1))
         return [(float(dense_miles[one]), self.names[int(states[one])]) for one in begins]
+
+    def _positions_along(self, line: Array) -> NDArray[np.intp]:
+        """The states of the places of a line, as `positions` has them. Most of a road lies deep in one state: a piece
+        whose box is within it needs no look at its places."""
+        begins = np.arange(0, len(line), _PIECE_PLACES)
+        south, west = np.minimum.reduceat(line, begins).T - _BEYOND_DEGREES
+        north, east = np.maximum.reduceat(line, begins).T + _BEYOND_DEGREES
+        of_piece = np.repeat(self._around(shapely.box(west, south, east, north)), _PIECE_PLACES)[: len(line)]
+        unknown = of_piece < 0
+        of_piece[unknown] = self.positions(line[unknown])
+        return of_piece
+
+    def _around(self, boxes: NDArray[np.object_]) -> NDArray[np.intp]:
+        """The state that each box lies in; -1 where a border is near."""
+        states = np.full(len(boxes), -1, dtype=np.intp)
+        boxed, found = self._tree.query(boxes)
+        for polygon in np.unique(found)[::-1]:  # the first one last, as above
+            near = boxed[found == polygon]
+            touched = near[shapely.intersects(self._polygons[polygon], boxes[near])]
+            within = shapely.contains_properly(self._polygons[polygon], boxes[touched])
+            states[touched] = np.where(within, self._state_of[polygon], -1)
+        return states
 
     def positions(self, places: Array) -> NDArray[np.intp]:
         """The states of (n, 2) places, each as its position in `names`."""

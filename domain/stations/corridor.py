@@ -67,8 +67,8 @@ class StationIndex:
         line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
         boxes, box_pieces = _boxes(line, max_detour_miles)
         found, stations = self.tree.query(boxes)
-        pairs = np.unique(stations * len(line) + box_pieces[found])  # by station, then along the road
-        station, piece = np.divmod(pairs, len(line))
+        pairs = np.sort(stations * len(line) + box_pieces[found])  # by station, then along the road
+        station, piece = np.divmod(pairs[_begins(pairs)], len(line))
         return _passes(line, line_miles, self.vectors, station, piece, max_detour_miles)
 
 
@@ -108,8 +108,7 @@ def _passes(
 
     # The nearest point of each stretch; the first one if several are equally near.
     order = np.lexsort((miles[within], chords[within], stretch))
-    _, first = np.unique(stretch[order], return_index=True)
-    nearest = np.flatnonzero(within)[order[first]]
+    nearest = np.flatnonzero(within)[order[_begins(stretch[order])]]
     nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
     return [
         StationPass(*values)
@@ -120,6 +119,11 @@ def _passes(
             strict=True,
         )
     ]
+
+
+def _begins(ordered: _Ids) -> NDArray[np.bool_]:
+    """True for the first of each run of equal numbers, none of which is negative. `numpy.unique` sorts once more."""
+    return np.diff(ordered, prepend=-1) > 0
 
 
 def _boxes(line: Array, margin_miles: float) -> tuple[NDArray[np.object_], NDArray[np.intp]]:

