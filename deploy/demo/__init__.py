@@ -4,7 +4,7 @@ import json
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,11 +31,12 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.roads import Point
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
-from domain.settings import Settings
+from domain.settings import DEMO_FILE, Settings
 from domain.stations.deals import store_deal_rows
 from domain.stations.stations import store_station_rows
 from domain.stations.taxes import store_tax_rows
 from domain.text import printable
+from domain.wording import counted
 
 HERE = Path(__file__).parent
 
@@ -93,6 +94,7 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """Each drive: the name of the route, the heading, and the options."""
 
 _COMPANIES = Scalar(UUID, "SELECT id FROM companies")
+_COMPANY_OF_USER = Scalar(UUID | None, "SELECT company_id FROM users WHERE email = %s")
 
 
 def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: float) -> list[dict[str, Any]]:
@@ -352,7 +354,9 @@ def _show_again(settings: Settings, database: Database, companies: set[str], scr
     """Shows the demo of an earlier start on this data."""
     file, demo = demo_file(settings), read_demo(settings)
     if demo.get("company_id") not in companies:
-        screen.print("the database has data of its own: the demo is left out")
+        with database.transaction() as connection:
+            demos = _COMPANY_OF_USER.first(connection, (_USER,))
+        screen.print(_why_left_out(companies, demos), soft_wrap=True, highlight=False, markup=False)
         return
     demo["url"], demo["console_url"] = settings.http_url(), settings.console_address()
     _store(file, demo)
@@ -364,6 +368,21 @@ def _show_again(settings: Settings, database: Database, companies: set[str], scr
     if "sandbox" in demo["routes"]:
         _show_plan(demo, screen)
     _say_what_next(file, demo, screen)
+
+
+def _why_left_out(companies: Collection[str], company_of_user: UUID | None) -> str:
+    """The reason why a database that this data folder did not fill gets no demo, and a way to one. `company_of_user` is
+    that of the demo's user, if there is one."""
+    if company_of_user is not None:
+        return (
+            f"the demo of another data folder is in this database: the file {DEMO_FILE} of that folder has its keys and"
+            " the console's user. Start Fuelroute there, or give this folder a database of its own"
+        )
+    there = counted(len(companies), "company is", "companies are")
+    return (
+        f"{there} in the database already, so the demo is left out: it takes an empty database. Without"
+        " FUELROUTE_DATABASE_URL, `fuelroute up --demo --data DIR` starts one in the folder DIR"
+    )
 
 
 def _say_what_next(file: Path, demo: dict[str, Any], screen: Console) -> None:

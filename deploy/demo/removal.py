@@ -37,9 +37,9 @@ class Removed(NamedTuple):
 
 
 def demo_company(connection: Connection, settings: Settings) -> UUID:
-    """The company of the demo. Raises NoDemo."""
+    """The company of this data folder's demo, else of another folder's in the database. Raises NoDemo."""
     named = read_id("cmp", str(read_demo(settings).get("company_id", "")))
-    found = [*_FLEETS.all(connection), *(one for one in _COMPANIES.all(connection) if one == named)]
+    found = [*(one for one in _COMPANIES.all(connection) if one == named), *_FLEETS.all(connection)]
     if not found:
         raise NoDemo
     return found[0]

@@ -1,5 +1,6 @@
 """The demo's history is made once, leaves the rows that real days leave, and is removed with one command."""
 
+import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -7,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from deploy.demo import HERE
+from deploy.demo import HERE, run_demo
 from deploy.demo.fleet import LivingFleet
 from deploy.demo.living import make_history
 from deploy.demo.removal import NoDemo, demo_company, remove_demo
 from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
+from domain.accounts.users import create_user
 from domain.database.connections import Database
+from domain.lifecycle import Role
 from domain.sandbox.demo_fleet import read_demo_fleet, set_fleet_speed
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
@@ -50,6 +54,22 @@ class Recorder:
 
     def route(self, body: Any) -> None:
         self.routes.append(body)
+
+
+def test_a_database_that_others_use_gets_no_demo_and_says_why(tmp_path: Path) -> None:
+    def said(database: Database) -> str:
+        screen = io.StringIO()
+        run_demo(Settings(data=tmp_path, database_url=database.url), Console(file=screen))
+        return screen.getvalue()
+
+    with own_database("demo-left-out") as database:
+        with database.transaction() as connection:
+            company_id = create_company(connection, Policy(name="Own Freight", time_zone="America/Chicago"))
+        assert "1 company is in the database already, so the demo is left out" in said(database)
+        with database.transaction() as connection:
+            create_user(connection, DOT, email="demo@example.com", role=Role.OWNER, company_id=company_id)
+        assert "the demo of another data folder is in this database" in said(database)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> None:
