@@ -53,7 +53,7 @@ def test_bad_lines_are_listed_and_the_others_are_imported(world: World) -> None:
         (b"unit,plate\n1,2\n", "The file lacks the column name"),
         (b"name\n\xff\xfe\n", "The file is not UTF-8 text"),
         (b"\x00\x01\x02PK", "lacks the column name"),
-        (b'name\n"never closed\n', "1 row is refused"),
+        (b'name\n"never closed\n', "1 row is refused , so nothing was imported"),
         (b"name\n" + b"x" * 200_000, "1 row is refused"),
     ],
 )
