@@ -221,8 +221,9 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 @pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    """A transaction that is rolled back after the test."""
+def connection(database: Database, now: datetime) -> Iterator[Connection]:
+    """A transaction that is rolled back after the test. It begins after `now`, which would be in its future otherwise
+    whenever a second has ended between the two."""
     with database.transaction() as connection:
         yield connection
         raise psycopg.Rollback

@@ -26,7 +26,7 @@ def empty() -> Iterator[Database]:
 
 
 @pytest.fixture
-def connection(empty: Database) -> Iterator[Connection]:
+def connection(empty: Database, now: datetime) -> Iterator[Connection]:
     with empty.transaction() as connection:
         yield connection
         raise psycopg.Rollback

@@ -24,7 +24,7 @@ def alone() -> Iterator[Database]:
 
 
 @pytest.fixture
-def connection(alone: Database) -> Iterator[Connection]:
+def connection(alone: Database, now: datetime) -> Iterator[Connection]:
     """A connection to a database in which no other test logs."""
     with alone.transaction() as connection:
         connection.execute("TRUNCATE request_log")
