@@ -351,7 +351,7 @@ def preview_load(page: "Page") -> None:
         page.goto("/previews?from=Memphis%2C+TN&to=Albuquerque%2C+NM&fuel=25", timeout=120_000)
         return page.locator("#result").count()
 
-    eventually(look, lambda found: found == 1, 120, "the preview")
+    eventually(look, lambda found: found == 1, 900, "the preview")
     wait_for_maps(page)
 
 

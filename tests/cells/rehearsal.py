@@ -255,7 +255,7 @@ def _wait_for_messages(cells: list[Cell], companies: list[Company]) -> None:
                 found += connection.execute(query).fetchall()[0][0]
         return found
 
-    eventually(waiting, lambda found: found == 0, 60, "all messages")
+    eventually(waiting, lambda found: found == 0, 900, "all messages")
 
 
 def _outcome(

@@ -16,5 +16,5 @@ def test_a_company_moves_under_load(tmp_path: Path) -> None:
 
     assert (outcome.lost, outcome.doubled, outcome.given_up) == (0, 0, 0), outcome
     assert outcome.messages > 0
-    assert outcome.pause_seconds < 20
+    assert outcome.pause_seconds < 120
     assert set(outcome.statuses) <= {"0", "200", "201", "202", "429", "500"}, outcome

@@ -279,7 +279,7 @@ def _full_disk(target: Target, random: Random) -> Iterator[Hit]:
         yield Hit("", _AWAY)
     finally:
         empty(stack.disk)
-    if not wait_for(lambda: stack.is_dead("postgres") or answers(stack.admin_url), 20):
+    if not wait_for(lambda: stack.is_dead("postgres") or answers(stack.admin_url), 180):
         raise NotReady("PostgreSQL does not come back when its disk has space again")
     stack.heal()
 

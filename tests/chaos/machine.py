@@ -29,7 +29,7 @@ from tests.chaos.stack import NotReady, Stack, running_stack, wait_for
 from tests.chaos.traffic import Lane, Traffic
 from tests.chaos.world import World, new_world
 
-QUIET_SECONDS = 60.0
+QUIET_SECONDS = 240.0
 """Nothing may be stuck for longer than this after the end of a fault."""
 GRACE_SECONDS = 2.0
 """Requests that begin so shortly after the end of a fault may still meet it."""

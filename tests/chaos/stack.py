@@ -128,7 +128,7 @@ class Stack:
         self.stopped.add(name)
         self.children[name].kill_group()
 
-    def end(self, name: str, number: signal.Signals, *, seconds: float = 30) -> None:
+    def end(self, name: str, number: signal.Signals, *, seconds: float = 180) -> None:
         """Asks it to stop, and waits until it has. Raises NotReady."""
         self.stopped.add(name)
         self.children[name].signal(number)

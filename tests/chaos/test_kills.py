@@ -35,14 +35,14 @@ def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
             "up", "--port", "0", "--data", str(data), environment=os.environ | environment, output=screen
         )
         try:
-            eventually((data / STACK_FILE).exists, bool, 60, "the stack")
+            eventually((data / STACK_FILE).exists, bool, 900, "the stack")
             stack = json.loads((data / STACK_FILE).read_text())
             settings = Settings(data=data, database_url=stack["database_url"], redis_url=stack["redis_url"])
             with Database.of(settings) as database:
                 yield Service(stack["http_url"], database, settings), up.pid
         finally:
             up.terminate()
-            assert up.wait(timeout=120) == 0, screen.read_text()
+            assert up.wait(timeout=900) == 0, screen.read_text()
 
 
 def children(supervisor: int) -> dict[str, int]:

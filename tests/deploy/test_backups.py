@@ -105,7 +105,7 @@ class World:
         finally:
             up.terminate()
             try:
-                up.wait(timeout=60)
+                up.wait(timeout=900)
             finally:
                 up.kill()
 
@@ -147,8 +147,7 @@ def archived(data: Path) -> None:
         eventually(
             lambda: named(connection).execute("SELECT %s <= flush_lsn AS yes FROM pg_stat_replication", now).fetchall(),
             lambda rows: any(row.yes for row in rows),
-            20,
-            "the archive",
+            wanted="the archive",
         )
 
 

@@ -26,7 +26,7 @@ def bench(*arguments: str, temporary: Path, **environment: str) -> "subprocess.C
         env={**os.environ, "TMPDIR": str(temporary), **environment},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=900,
         check=False,
     )
 

@@ -144,7 +144,7 @@ def test_the_program_runs_as_a_process_of_its_own(settings: Settings, fleet: Fle
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", "from deploy.cli import main; main()", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900, check=False)
 
     listed = run("keys", "list", "--company", fleet.shown_company_id, "--json")
     assert (listed.returncode, json.loads(listed.stdout)) == (0, [])
@@ -158,7 +158,7 @@ def test_a_process_of_the_stack_takes_no_code_from_the_folder_it_is_started_in(t
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise SystemExit('the code of another project')\n")
     command = process_spec("ingress", ["ingress", "--help"], tmp_path, {}, "http://127.0.0.1:1").argv
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

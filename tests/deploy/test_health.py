@@ -139,7 +139,7 @@ def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack: Sta
         assert httpx.get(stack.service.url + "/healthz", timeout=120).status_code == 200
         with ThreadPoolExecutor(20) as threads:  # callers wait together, not one after the other
             assert set(threads.map(lambda _: stack.ask("ingress public")[0], range(40))) == {503}
-    eventually(lambda: stack.statuses("scheduler"), lambda found: found == {200}, seconds=60)
+    eventually(lambda: stack.statuses("scheduler"), lambda found: found == {200}, seconds=900)
 
 
 def count_connections_of_checks(database_url: str) -> int:

@@ -35,7 +35,7 @@ def fuelroute(settings: Settings, data: Path, *arguments: str, **environment: st
         yield process
     finally:
         process.terminate()
-        process.wait(timeout=120)
+        process.wait(timeout=900)
 
 
 def free_ports(count: int) -> int:
@@ -62,9 +62,7 @@ def test_several_workers_of_one_command_take_the_ports_from_the_one_that_is_set(
     with fuelroute(
         settings, tmp_path, "workers", "--queues", "imports", "--processes", "2", FUELROUTE_METRICS_PORT=str(first)
     ):
-        eventually(
-            lambda: processes_at(range(first, first + 2)), lambda found: found == ["workers-imports"] * 2, seconds=40
-        )
+        eventually(lambda: processes_at(range(first, first + 2)), lambda found: found == ["workers-imports"] * 2)
 
 
 def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_path: Path) -> None:
@@ -78,7 +76,7 @@ def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_p
 
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
-        assert process.wait(timeout=120) == 1
+        assert process.wait(timeout=900) == 1
     assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 10 processes" in (tmp_path / "screen").read_text()
 
 

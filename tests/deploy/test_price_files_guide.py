@@ -38,7 +38,7 @@ def run_guide(settings: Settings, database: Database, tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
 

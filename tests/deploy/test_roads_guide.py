@@ -70,7 +70,7 @@ def up_serves_the_built_roads(settings: Settings, folder: Path) -> None:
     supervisor = reporting_supervisor(screen)
     try:
         url = start_roads(running, data, supervisor, screen)["valhalla_url"]
-        eventually(lambda: reason_of_silence(url, 1.0), lambda reason: reason is None, seconds=60)
+        eventually(lambda: reason_of_silence(url, 1.0), lambda reason: reason is None, seconds=900)
     finally:
         supervisor.stop()
     assert "are built already" in (data / "logs" / "roads.log").read_text()
@@ -108,7 +108,7 @@ def run_guide(settings: Settings, database: Database, folder: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -172,10 +172,10 @@ def assert_demo_is_shown(running: Demo) -> None:
     assert demo["url"] == running.url
     console = running.ups[-1].wait_for(r"console (http://\S+)", 180).group(1)
     assert demo["console_url"] == console
-    assert "Sign in" in httpx.get(f"{console}/sign-in", timeout=120).text
+    assert "Sign in" in httpx.get(f"{console}/sign-in", timeout=900).text
     assert (demo["console_password"] in screen) == (len(running.ups) == 1), "it is shown once"
     assert not [name for name in ("live_key", "sandbox_key") if demo[name] in screen]
-    me = httpx.get(f"{running.url}/v1/me", headers={"Authorization": f"Bearer {demo['live_key']}"}, timeout=120)
+    me = httpx.get(f"{running.url}/v1/me", headers={"Authorization": f"Bearer {demo['live_key']}"}, timeout=900)
     assert (me.status_code, me.json()["company"]["name"]) == (200, "Prairie Demo Freight")
     for name, key in (
         ("sandbox", "sandbox_key"),
@@ -186,7 +186,7 @@ def assert_demo_is_shown(running: Demo) -> None:
         answer = httpx.get(
             f"{running.url}/v1/routes/{demo['routes'][name]}",
             headers={"Authorization": f"Bearer {demo[key]}"},
-            timeout=120,
+            timeout=900,
         )
         assert answer.json()["status"] == "completed"
 

@@ -17,7 +17,7 @@ BLOCK = 500
 """The number of cases that one seed draws. A finding is repeated with the seed of its block."""
 MOST_FINDINGS = 10
 """A part ends after so many: the rest would be more of the same."""
-HANG_SECONDS = 15.0
+HANG_SECONDS = 120.0
 """An answer that takes longer counts as none."""
 
 _MOST_SHOWN = 20_000

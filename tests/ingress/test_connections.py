@@ -241,7 +241,7 @@ def test_refused_connections_do_not_fill_the_log(service: Service, logs: Path) -
     def lines() -> list[dict[str, str]]:
         return [json.loads(line) for line in (logs / "ingress.log").read_text().splitlines()]
 
-    before = len(lines())
+    before, began = len(lines()), time.monotonic()
     for data in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", GET.replace(b"Host: x", b"Ho st")):
         for _ in range(20):
             with Stranger(service) as stranger:
@@ -253,7 +253,7 @@ def test_refused_connections_do_not_fill_the_log(service: Service, logs: Path) -
             assert stranger.one_answer() == 200
 
     time.sleep(1.5)
-    assert len(lines()) - before <= 3
+    assert len(lines()) - before <= 3 + (time.monotonic() - began) / 10  # one in ten seconds, however many they are
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Process:
         self.spec = process_spec(name, arguments, logs, environment, f"http://127.0.0.1:{self.port}")
 
     def start(self) -> None:
-        self._supervisor.start([self.spec], seconds=60)
+        self._supervisor.start([self.spec], seconds=600)
 
     @property
     def child(self) -> Child:
@@ -56,7 +56,7 @@ class Process:
 
     def restart(self) -> None:
         self.child.signal(signal.SIGTERM)
-        self.child.process.wait(timeout=120)
+        self.child.process.wait(timeout=900)
         self.start()
 
 
@@ -107,7 +107,7 @@ class Pusher:
 
     def _connected(self) -> http.client.HTTPConnection:
         while self._connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self._ports[0], timeout=120)
+            connection = http.client.HTTPConnection("127.0.0.1", self._ports[0], timeout=900)
             try:
                 connection.connect()
                 self._connection = connection
@@ -144,7 +144,7 @@ def test_a_rolling_restart_under_load_fails_no_request_and_loses_no_route(
 
 def connected(port: int) -> http.client.HTTPConnection:
     """A connection on which a request has been answered."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=900)
     connection.request("GET", "/healthz")
     answer = connection.getresponse()
     assert (answer.read(), answer.will_close) == (b"ok\n", False)
@@ -161,7 +161,7 @@ def ask(connection: http.client.HTTPConnection, path: str) -> tuple[int, bool]:
 
 def ask_anew(port: int, path: str) -> tuple[int, bool] | None:
     """Ask on a new connection; None if it is refused."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=900)) as connection:
         try:
             return ask(connection, path)
         except ConnectionRefusedError:
@@ -178,7 +178,7 @@ def test_a_process_that_stops_tells_load_balancers_and_answers_what_was_sent(
     one.start()
     early, late = connected(one.port), connected(one.port)
     with client_of(settings, one.port) as client, ThreadPoolExecutor(1) as threads:
-        began = socket.create_connection(("127.0.0.1", one.port), timeout=120)
+        began = socket.create_connection(("127.0.0.1", one.port), timeout=900)
         body = json.dumps(route_body(datetime.now(UTC))).encode()
         head = f"POST /v1/routes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.key}\r\n"
         began.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:10])
@@ -196,7 +196,7 @@ def test_a_process_that_stops_tells_load_balancers_and_answers_what_was_sent(
             answer.begin()
             assert (answer.status, answer.getheader("connection")) == (202, "close")
         stopped_at = time.monotonic()
-        one.child.process.wait(timeout=120)
+        one.child.process.wait(timeout=900)
         assert time.monotonic() - stopped_at < 60
     for connection in (early, late):
         connection.close()

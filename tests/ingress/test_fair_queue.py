@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ingress.http.fair_queue import CapacityTimeout, FairQueue, FairSemaphore
+from tests.clockwork import run_by_clockwork
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 180))
+    run_by_clockwork(scenario())
 
 
 class Holder:

@@ -68,7 +68,7 @@ def test_java_s_own_client_can_push(service: Service, client: Client, tmp_path: 
     url = f"{service.url}/v1/routes"
 
     told = subprocess.run(
-        ["java", "Push.java", url, client.key, "route.json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        ["java", "Push.java", url, client.key, "route.json"], cwd=tmp_path, capture_output=True, text=True, timeout=900
     )
 
     assert told.stdout.split() == ["202", "200", "200"], told.stderr
@@ -85,7 +85,7 @@ def test_curl_can_push_whether_it_offers_http_2_or_not(service: Service, client:
     ):
         arguments = ["curl", "-s", "-w", "%{http_code}", "-o", "/dev/null", "--json", "@route.json", *more]
         arguments += ["-H", f"Authorization: Bearer {client.key}", f"{service.url}/v1/routes"]
-        told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        told = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=900)
         assert told.stdout == status, more
 
 

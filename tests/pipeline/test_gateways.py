@@ -166,7 +166,7 @@ def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(
                     eventually(lambda: len(gateway.received), another.__le__)
                     os.kill(worker.pids["messages"], signal.SIGKILL)
             with running_service(own, tmp_path, processes=("messages",), **quick):
-                eventually(lambda: pending(service), lambda count: count == 0, 90, "all messages to be sent")
+                eventually(lambda: pending(service), lambda count: count == 0, 900, "all messages to be sent")
             for client, route_id in routes:
                 assert client.route(route_id)["status"] == "active"
 

@@ -126,7 +126,6 @@ def kill_the_leader(service: Service) -> None:
         eventually(
             lambda: [one for one in read_last_pass_runs(redis) if one.name == "autodrive"],
             lambda found: found[0].leader != run.leader,
-            30,
         )
 
 

@@ -49,4 +49,4 @@ def test_a_leader_that_stops_gives_up_its_lead_before_its_passes_end(settings: S
 
             assert eventually(other.try_to_lead, bool)
             assert process.poll() is None, "its pass runs still"
-        assert process.wait(timeout=60) == 0, "it does not wait for a pass without end"
+        assert process.wait(timeout=900) == 0, "it does not wait for a pass without end"

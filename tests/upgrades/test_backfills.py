@@ -120,7 +120,7 @@ def test_a_back_fill_that_was_stopped_goes_on_where_it_was(
     with locked_route(routes, ROUTES // 2), running_migrate(routes, extra) as process:
         before = eventually(lambda: rows_filled(routes, revision), lambda rows: rows > 0, wanted="the first batches")
         process.send_signal(stop)
-        _, told = process.communicate(timeout=120)
+        _, told = process.communicate(timeout=900)
         before = rows_filled(routes, revision)
 
     if stop == signal.SIGINT:

@@ -177,7 +177,7 @@ def live_through(url: str, demo: dict[str, Any]) -> None:
             time.sleep(0.25)  # the key has 600 requests in a minute
             return str(call(key, "GET", path).json()["status"])
 
-        eventually(status_now, lambda seen: seen == status, 60, status)
+        eventually(status_now, lambda seen: seen == status, 900, status)
 
     with client:
         arrive("live_key", "4105", DALLAS, "live", "active")

@@ -151,7 +151,7 @@ def test_a_driven_route_is_waited_for(fuelroute: Fuelroute, client: Client, serv
 
     later.start()
     found = fuelroute.wait_until(
-        route.id, "active", timeout_seconds=30, on_change=lambda one: states.append(one.status)
+        route.id, "active", timeout_seconds=180, on_change=lambda one: states.append(one.status)
     )
     later.join()
 

@@ -58,7 +58,7 @@ class Container:
 
     def wait(self) -> int:
         """The exit status, once its process has ended."""
-        return int(podman("wait", self.name, timeout=120).stdout)
+        return int(podman("wait", self.name, timeout=900).stdout)
 
     def stop(self, seconds: int) -> int:
         """Sends SIGTERM, and SIGKILL after so many seconds. Returns the exit status."""

@@ -32,7 +32,7 @@ class Process(NamedTuple):
         """The status that the kubelet gets. 0: nobody answers."""
         asked = container(self.pod)[f"{kind}Probe"]["httpGet"]
         try:
-            return httpx.get(f"http://127.0.0.1:{self.ports[asked['port']]}{asked['path']}", timeout=120).status_code
+            return httpx.get(f"http://127.0.0.1:{self.ports[asked['port']]}{asked['path']}", timeout=900).status_code
         except httpx.TransportError:
             return 0
 
@@ -81,15 +81,14 @@ def processes(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def test_the_migration_ends_and_every_process_gets_ready(processes: dict[str, Process]) -> None:
     migration = processes["migrate"].child
-    assert migration.process.wait(timeout=60) == 0, migration.last_words()
+    assert migration.process.wait(timeout=900) == 0, migration.last_words()
     for name, process in processes.items():
         if name != "migrate":
             for kind in ("startup", "liveness", "readiness"):
                 eventually(
                     lambda process=process, kind=kind: (process.probe(kind), process.child.died()),  # type: ignore[misc]
                     lambda seen: seen == (200, None),
-                    60,
-                    f"{name}: {kind}; it says: {process.child.last_words()}",
+                    wanted=f"{name}: {kind}; it says: {process.child.last_words()}",
                 )
 
 

@@ -90,7 +90,6 @@ def test_every_documented_metric_and_all_that_rules_and_panels_name_are_served(w
     served = eventually(
         lambda: {name for of_process in scrape(ports).values() for name in of_process},
         lambda names: expected <= names,
-        seconds=30,
         wanted=f"{expected}",
     )
 

@@ -38,7 +38,7 @@ class Cells(NamedTuple):
 
     def move(self, company_id: UUID) -> dict[str, int]:
         with self.moving(company_id) as move:
-            rows = move.run(longest_pause_seconds=20).rows
+            rows = move.run(longest_pause_seconds=600).rows
         assert rows is not None
         return rows
 

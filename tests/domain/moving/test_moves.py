@@ -162,7 +162,7 @@ def test_it_works_here_and_is_not_seen_there_while_it_is_copied(cells: Cells, co
             connection.execute("UPDATE positions SET implausible = NOT implausible WHERE company_id = %s", (company,))
         with cells.owner[2].transaction() as connection, pytest.raises(MovedCompany, match="comes from cell 1"):
             set_policy(connection, company, Policy(name="Other"), DOT)
-        rows = company_move.run(longest_pause_seconds=20).rows
+        rows = company_move.run(longest_pause_seconds=600).rows
 
     assert rows is not None
     assert rows["mappings"] == 0
@@ -211,7 +211,7 @@ def test_a_command_that_died_is_given_again(cells: Cells, company: UUID, monkeyp
         assert not all(seen), f"at work in both cells after {step}"
 
     with cells.moving(company) as company_move:
-        company_move.run(longest_pause_seconds=20)
+        company_move.run(longest_pause_seconds=600)
 
     assert (cells.routes_seen(1, company), cells.routes_seen(2, company)) == (0, 2)
 
@@ -277,7 +277,7 @@ def test_rows_that_differ_keep_the_company_here(cells: Cells, company: UUID) -> 
         with cells.owner[2].transaction() as connection:
             connection.execute("UPDATE drivers SET name = 'Somebody else' WHERE company_id = %s", (company,))
         with pytest.raises(comparison.RowsDiffer, match="drivers"):
-            company_move.run(longest_pause_seconds=20)
+            company_move.run(longest_pause_seconds=600)
 
     assert (cells.routes_seen(1, company), cells.routes_seen(2, company)) == (2, 0)
 
@@ -317,7 +317,7 @@ def test_a_company_comes_back(cells: Cells, company: UUID) -> None:
     cells.move(company)
     back = cells._replace(first=cells.second, second=cells.first)
     with back.moving(company) as company_move, pytest.raises(NotReady, match="has rows of the company already"):
-        company_move.run(longest_pause_seconds=20)
+        company_move.run(longest_pause_seconds=600)
     with cells.moving(company) as company_move:
         company_move.erase_source(lambda _: None)
     assert set(rows_of(cells, 1, company).values()) == {0}
@@ -343,7 +343,7 @@ def test_a_company_that_cannot_arrive_is_told_why(cells: Cells, company: UUID) -
         create_user(connection, DOT, email="ann@example.com", role=Role.OPERATOR, company_id=None)
     try:
         with cells.moving(company) as company_move, pytest.raises(NotReady) as told:
-            company_move.run(longest_pause_seconds=20)
+            company_move.run(longest_pause_seconds=600)
     finally:
         with cells.owner[2].transaction() as connection:
             connection.execute("DELETE FROM users WHERE email = 'ann@example.com'")

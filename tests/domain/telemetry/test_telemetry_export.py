@@ -75,7 +75,7 @@ def test_a_batch_is_linked_to_the_traces_of_its_pushes(spans: InMemorySpanExport
     assert [f"{link.context.trace_id:032x}" for link in span.links] == [trace_id_of(TRACEPARENT), trace_id_of(other)]
     assert span.start_time is not None
     assert span.end_time is not None
-    assert 0.4e9 < span.end_time - span.start_time < 1.5e9
+    assert 0.4e9 < span.end_time - span.start_time < 120e9
 
 
 def test_the_text_of_an_error_is_in_no_span(spans: InMemorySpanExporter) -> None:

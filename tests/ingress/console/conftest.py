@@ -161,7 +161,7 @@ def running_console(
     }
     supervisor = Supervisor(print)
     try:
-        supervisor.start([forked_spec("console", ("console",), logs, env, url)], seconds=60)
+        supervisor.start([forked_spec("console", ("console",), logs, env, url)], seconds=600)
         eventually(lambda: httpx.get(f"{url}/healthz", timeout=120).status_code, lambda status: status == 200)
         yield url
     finally:

@@ -35,7 +35,7 @@ def gate() -> Iterator[Gate]:
 
 
 def few_threads() -> FairThreads:
-    return FairThreads("test", 1, of_one=1, waiting=60, patience_seconds=5)
+    return FairThreads("test", 1, of_one=1, waiting=60, patience_seconds=600)
 
 
 def count_refused(answers: list[object]) -> int:
