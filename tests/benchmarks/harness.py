@@ -19,7 +19,7 @@ import psycopg
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
+from deploy.embedded import EmbeddedRedis
 from deploy.processes import Spec, Supervisor
 from deploy.stack import process_spec
 from domain.database.connections import Database
@@ -28,6 +28,7 @@ from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.benchmarks.load import Address, Load, LoadFailed, drive, send
 from tests.rows import named
+from tests.servers import CopiedPostgres
 
 HOST = "127.0.0.1"
 
@@ -83,7 +84,7 @@ class Bench:
         supervisor = Supervisor(print)
         with tempfile.TemporaryDirectory(prefix="fuelroute-bench-") as temporary:
             folder = Path(temporary)
-            postgres, redis = EmbeddedPostgres(folder), EmbeddedRedis(folder)
+            postgres, redis = CopiedPostgres(folder), EmbeddedRedis(folder)
             try:
                 with self.task(f"{name}: starts its stack"):
                     postgres.prepare()

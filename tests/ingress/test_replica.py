@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from deploy.embedded import EmbeddedPostgres, running
 from domain.accounts.keys import revoke_key
-from domain.migrations import migrate
 from domain.settings import Settings
 from ingress.api.replica import Freshness
 from ingress.http.serving import free_port
@@ -21,7 +20,7 @@ from tests.factories import DOT, route_body
 from tests.metrics import Metrics
 from tests.replica import Replica, running_replica
 from tests.rows import stored_id
-from tests.servers import own_redis
+from tests.servers import CopiedPostgres, own_redis
 from tests.service import Client, Service, eventually, running_service, takes_less
 
 LAG_SECONDS = 2.0
@@ -31,9 +30,8 @@ LAG_SECONDS = 2.0
 
 @pytest.fixture(scope="module")
 def primary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(tmp_path_factory.mktemp("primary"))
-    with running(server) as url:
-        migrate(url)
+    server = CopiedPostgres(tmp_path_factory.mktemp("primary"))
+    with running(server):
         yield server
 
 
