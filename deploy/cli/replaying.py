@@ -135,7 +135,7 @@ def _resume(company_id: UUID, shown: str) -> UUID:
 
     replay_id = known_id("rpl", shown, UnknownReplay)
     with transaction_about(company_id) as connection:
-        resume_replay(connection, company_id, replay_id, acting(), by_workers=False)
+        resume_replay(connection, company_id, replay_id, acting(), by_workers=False, now=clock.now())
     return replay_id
 
 

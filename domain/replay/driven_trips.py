@@ -43,9 +43,7 @@ class DrivenTrip(NamedTuple):
     packed: bytes | None
 
 
-_TRIPS = Statement(
-    DrivenTrip,
-    f"""
+_DRIVEN = f"""
     SELECT s.route_id, s.planned_at, v.unit_number, s.origin, s.destination, counting.explanation, kept.packed
     FROM savings s
     JOIN routes r ON r.id = s.route_id AND r.status = 'completed'
@@ -53,6 +51,12 @@ _TRIPS = Statement(
     LEFT JOIN LATERAL ({_COUNTING_PLAN.format(route_id="s.route_id")}) AS counting ON true
     LEFT JOIN trip_inputs kept ON kept.route_id = s.route_id
     WHERE s.company_id = %(company_id)s AND s.environment = %(environment)s
+"""
+_TRIPS = Statement(DrivenTrip, f"{_DRIVEN} AND s.route_id = ANY(%(route_ids)s) ORDER BY s.planned_at, s.route_id")
+_TRIPS_BETWEEN = Statement(
+    DrivenTrip,
+    f"""
+    {_DRIVEN}
       AND s.planned_at >= %(first_at)s AND s.planned_at <= %(last_at)s
       AND (s.planned_at, s.route_id) >= (%(first_at)s, %(first_id)s)
       AND (s.planned_at, s.route_id) <= (%(last_at)s, %(last_id)s)
@@ -61,12 +65,17 @@ _TRIPS = Statement(
 )
 
 
-def read_trips(
+def read_trips(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> list[DrivenTrip]:
+    """The driven trips of these routes, in the order of their plans."""
+    return _TRIPS.all(connection, {**tenant._asdict(), "route_ids": list(route_ids)})
+
+
+def read_trips_between(
     connection: Connection, tenant: Tenant, first: tuple[datetime, UUID], last: tuple[datetime, UUID]
 ) -> list[DrivenTrip]:
     """The driven trips from the first to the last of a portion, in the order of their plans."""
     (first_at, first_id), (last_at, last_id) = first, last
-    return _TRIPS.all(
+    return _TRIPS_BETWEEN.all(
         connection,
         {**tenant._asdict(), "first_at": first_at, "first_id": first_id, "last_at": last_at, "last_id": last_id},
     )

@@ -16,7 +16,13 @@ from domain.database.connections import Connection, Tenant, Transaction, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.lifecycle import Environment
 from domain.planning.what_if import KeptTrip
-from domain.replay.driven_trips import DrivenTrip, read_inputs, read_trips, with_present_brands
+from domain.replay.driven_trips import (
+    DrivenTrip,
+    read_inputs,
+    read_trips,
+    read_trips_between,
+    with_present_brands,
+)
 from domain.replay.results import ReplayTotals, TripResult, pack_results, summary_document, unpack_results
 from domain.replay.solving import Solved, TripOutcome, solve_sides
 from domain.replay.terms import ReplayTerms
@@ -37,6 +43,7 @@ class _Taken(NamedTuple):
     first_id: UUID
     last_at: datetime
     last_id: UUID
+    route_ids: list[UUID] | None
     terms: dict[str, Any]
     time_zone: str
 
@@ -50,7 +57,8 @@ _TAKE = Statement(
         WHERE free.replay_id = %(replay_id)s AND its.stopped_at IS NULL AND free.results IS NULL
           AND (free.taken_until IS NULL OR free.taken_until < %(now)s)
         ORDER BY free.number LIMIT 1 FOR UPDATE OF free SKIP LOCKED)
-    RETURNING p.number, p.company_id, p.environment, p.first_at, p.first_id, p.last_at, p.last_id, r.terms, r.time_zone
+    RETURNING p.number, p.company_id, p.environment, p.first_at, p.first_id, p.last_at, p.last_id, p.route_ids,
+        r.terms, r.time_zone
     """,
 )
 _STORE = Command("UPDATE replay_portions SET results = %s WHERE replay_id = %s AND number = %s AND results IS NULL")
@@ -73,7 +81,9 @@ def solve_next_portion(transaction: Transaction, replay_id: UUID, *, now: dateti
 
 def _trips_of(connection: Connection, taken: _Taken) -> list[DrivenTrip]:
     tenant = Tenant(taken.company_id, Environment(taken.environment))
-    return read_trips(connection, tenant, (taken.first_at, taken.first_id), (taken.last_at, taken.last_id))
+    if taken.route_ids is not None:
+        return read_trips(connection, tenant, taken.route_ids)
+    return read_trips_between(connection, tenant, (taken.first_at, taken.first_id), (taken.last_at, taken.last_id))
 
 
 def _solve(trip: DrivenTrip, inputs: KeptTrip | TripOutcome, terms: ReplayTerms) -> Solved:

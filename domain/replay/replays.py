@@ -100,8 +100,9 @@ def newest_replays(connection: Connection, company_id: UUID, limit: int) -> list
 
 _COUNT_UNFINISHED = Scalar(
     int,
-    "SELECT count(*) FROM replays WHERE company_id = %s AND finished_at IS NULL AND stopped_at IS NULL"
-    " AND created_at > %s::timestamptz - interval '1 day'",
+    "SELECT count(*) FROM replays WHERE company_id = %(company_id)s AND id IS DISTINCT FROM %(but)s::uuid"
+    " AND finished_at IS NULL AND stopped_at IS NULL"
+    " AND (by_workers OR created_at > %(now)s::timestamptz - interval '1 day')",
 )
 _INSERT = Command(
     "INSERT INTO replays (id, company_id, environment, first_day, last_day, time_zone, terms, trips, by_workers,"
@@ -118,10 +119,11 @@ _CUT = Scalar(
           AND s.planned_at >= %(start)s AND s.planned_at < %(end)s
     ), cut AS (
         INSERT INTO replay_portions (replay_id, number, company_id, environment, first_at, first_id, last_at, last_id,
-                                     trips)
+                                     trips, route_ids)
         SELECT %(replay_id)s, number, %(company_id)s, %(environment)s, min(planned_at),
                (array_agg(route_id ORDER BY planned_at, route_id))[1], max(planned_at),
-               (array_agg(route_id ORDER BY planned_at DESC, route_id DESC))[1], count(*)
+               (array_agg(route_id ORDER BY planned_at DESC, route_id DESC))[1], count(*),
+               array_agg(route_id ORDER BY planned_at, route_id)
         FROM ordered GROUP BY number RETURNING trips
     )
     UPDATE replays SET trips = (SELECT coalesce(sum(trips), 0) FROM cut) WHERE id = %(replay_id)s RETURNING trips
@@ -142,8 +144,7 @@ def start_replay(
 ) -> UUID:
     """Store a replay that workers, or the command that asks, then solve. Raises NothingToReplay, TooManyReplays,
     and UnusableTerm for a brand or a place that no station has."""
-    if _COUNT_UNFINISHED.one(connection, (tenant.company_id, now)) >= MOST_UNFINISHED:
-        raise TooManyReplays
+    _require_few(connection, tenant.company_id, now=now)
     require_known_names(connection, terms)
     replay_id = new_id()
     document = as_json(msgspec.to_builtins(terms))
@@ -157,6 +158,14 @@ def start_replay(
     if by_workers:
         after_commit(connection, *_jobs(replay_id, tenant.company_id))
     return replay_id
+
+
+def _require_few(connection: Connection, company_id: UUID, but: UUID | None = None, *, now: datetime) -> None:
+    """Refuse one replay more than may be under way, `but` for itself. A command that died leaves its replay running,
+    which counts for a day."""
+    asked = {"company_id": company_id, "but": but, "now": now}
+    if _COUNT_UNFINISHED.one(connection, asked) >= MOST_UNFINISHED:
+        raise TooManyReplays
 
 
 def _jobs(replay_id: UUID, company_id: UUID) -> list[Job]:
@@ -175,9 +184,12 @@ def stop_replay(connection: Connection, company_id: UUID, replay_id: UUID, by: A
         record_about(connection, by, Action("replays.stop"), "rpl", replay_id, company_id=company_id)
 
 
-def resume_replay(connection: Connection, company_id: UUID, replay_id: UUID, by: Actor, *, by_workers: bool) -> None:
-    """Go on with a replay that was stopped, or whose command died. Raises UnknownReplay."""
-    REPLAYS.lock(connection, company_id, replay_id)
+def resume_replay(
+    connection: Connection, company_id: UUID, replay_id: UUID, by: Actor, *, by_workers: bool, now: datetime
+) -> None:
+    """Go on with a replay that was stopped, or whose command died. Raises UnknownReplay, TooManyReplays."""
+    if REPLAYS.lock(connection, company_id, replay_id).finished_at is None:
+        _require_few(connection, company_id, replay_id, now=now)
     if not _RESUME.execute(connection, (by_workers, replay_id)).rowcount:
         return
     _GIVE_BACK.execute(connection, (replay_id,))

@@ -4,7 +4,7 @@ A term is a text such as `reserve=12`, `without-brand=Blue Mesa` or `discount=Lo
 replays all write terms in this way."""
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -101,8 +101,9 @@ def brand_key(brand: str | None) -> str:
 
 
 class ReplayTerms(Struct, frozen=True):
-    """The terms of both sides, and the company's policy when the replay was asked for. `weighs_deals`: each deal of the
-    company is taken away by itself, too."""
+    """The terms of both sides, and the company's policy when the replay was asked for. A value that the policy did not
+    have then, before an upgrade, is the usual one. `weighs_deals`: each deal of the company is taken away by itself,
+    too."""
 
     policy: dict[str, Any]
     before: Terms = Terms()
@@ -112,10 +113,17 @@ class ReplayTerms(Struct, frozen=True):
     def policies(self) -> tuple[PlanPolicy, PlanPolicy]:
         """The policies of both sides. Both have the cheapest plans, without the margin that may cost some dollars,
         unless the terms name that margin: it would hide a difference of cents."""
-        base = dict(self.policy)
+        base = {name: self.policy.get(name, usual) for name, usual in _usual_values().items()}
         if not any("margin_dollars" in one.policy for one in (self.before, self.after)):
             base["margin_dollars"] = 0.0
         return PlanPolicy(**{**base, **self.before.policy}), PlanPolicy(**{**base, **self.after.policy})
+
+
+@cache
+def _usual_values() -> Mapping[str, Any]:
+    """The values of a new company's policy by which fuel is planned."""
+    fields = captioned_fields(Policy, *PlanPolicy._fields)
+    return {field.name: field.type(field.default) if field.default else None for field in fields}
 
 
 def replay_terms(policy: PlanPolicy, before: Terms, after: Terms, *, weighs_deals: bool = False) -> ReplayTerms:

@@ -4,7 +4,8 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, Column, Index, LargeBinary, text
+from sqlalchemy import CheckConstraint, Column, Index, LargeBinary, Uuid, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment
@@ -77,6 +78,9 @@ class ReplayPortions(SQLModel, table=True):
     last_at: datetime = time_column()
     last_id: UUID
     trips: int
+    route_ids: list[UUID] | None = Field(default=None, sa_column=Column(ARRAY(Uuid), nullable=True))
+    """Its trips: a correction that moves the time of a plan meanwhile moves no trip to another portion. NULL for
+    portions of the release before, which are found by their first and last trip."""
     taken_until: datetime | None = time_column(null=True)
     """Somebody may be solving it until then."""
     results: bytes | None = Field(default=None, sa_column=Column(LargeBinary))

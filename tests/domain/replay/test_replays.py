@@ -14,7 +14,15 @@ from domain.planning.explanation import pack_explanation
 from domain.replay import replays as stored
 from domain.replay.networks import never_used
 from domain.replay.portions import finish_replay, results_of, solve_next_portion
-from domain.replay.replays import REPLAYS, NothingToReplay, UnknownReplay, progress_of, resume_replay, stop_replay
+from domain.replay.replays import (
+    REPLAYS,
+    NothingToReplay,
+    TooManyReplays,
+    UnknownReplay,
+    progress_of,
+    resume_replay,
+    stop_replay,
+)
 from domain.replay.results import DealLine, ReplaySummary, ReplayTotals, TripResult
 from domain.replay.solving import DealUse, Side, Solved, TripOutcome
 from domain.replay.terms import Terms
@@ -129,9 +137,57 @@ def test_a_replay_is_stopped_and_goes_on_and_belongs_to_its_company(
     assert solve_next_portion(database.transaction, replay_id, now=NOW) is None
     assert not finish_replay(database.transaction, replay_id, now=NOW)
     with database.transaction() as connection:
-        resume_replay(connection, fleet.company_id, replay_id, ANN, by_workers=True)
+        resume_replay(connection, fleet.company_id, replay_id, ANN, by_workers=True, now=NOW)
         assert sum(job.payload["replay_id"] == replay_id for job in stored.due_replays(connection, now=NOW)) == 2
     assert solved(database, replay_id).compared == 2
+
+
+def test_a_stopped_replay_goes_on_only_beside_few_others(database: Database) -> None:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        first, *others = [ask_for_replay(connection, fleet, now=NOW, trips=int(not n)) for n in range(3)]
+        stop_replay(connection, fleet.company_id, first, ANN, now=NOW)
+        others.append(ask_for_replay(connection, fleet, now=NOW, trips=0))
+        again: dict[str, Any] = {"by": ANN, "by_workers": True, "now": NOW + timedelta(days=9)}
+        with pytest.raises(TooManyReplays):
+            resume_replay(connection, fleet.company_id, first, **again)
+        resume_replay(connection, fleet.company_id, others[0], **again)
+        stop_replay(connection, fleet.company_id, others[1], ANN, now=NOW)
+        resume_replay(connection, fleet.company_id, first, **again)
+
+
+def test_a_correction_meanwhile_counts_no_trip_twice(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "PORTION_TRIPS", 1)
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=3)
+    assert solve_next_portion(database.transaction, replay_id, now=NOW) == 1
+    with database.transaction() as connection:
+        (first,) = results_of(connection, replay_id)
+        for route_id, hours in ((UUID(first.route_id), 1), (None, -1)):  # behind the last one, and before the first
+            connection.execute(
+                "UPDATE savings SET planned_at = planned_at + %s * interval '1 hour' WHERE company_id = %s"
+                " AND route_id = coalesce(%s::uuid, (SELECT max(route_id::text)::uuid FROM savings"
+                " WHERE company_id = %s AND route_id <> %s))",
+                (hours, fleet.company_id, route_id, fleet.company_id, UUID(first.route_id)),
+            )
+    assert solved(database, replay_id).compared == 3
+    with database.transaction() as connection:
+        assert len({result.route_id for result in results_of(connection, replay_id)}) == 3
+
+
+def test_a_replay_of_the_release_before_goes_on(database: Database) -> None:
+    """Its portions have no list of trips, and its policy lacks a value that came with the upgrade, or has one more."""
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=2)
+        connection.execute("UPDATE replay_portions SET route_ids = NULL WHERE replay_id = %s", (replay_id,))
+        connection.execute(
+            "UPDATE replays SET terms = jsonb_set(terms #- '{policy,margin_dollars}' #- '{policy,stop_cost}',"
+            " '{policy,gone}', '1') WHERE id = %s",
+            (replay_id,),
+        )
+    assert solved(database, replay_id).outcomes == {"compared": 2}
 
 
 def test_deals_are_told_apart_although_one_took_the_number_of_another() -> None:

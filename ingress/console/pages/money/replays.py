@@ -19,6 +19,7 @@ from domain.replay.replays import (
     REPLAYS,
     ReplayProgress,
     StoredReplay,
+    TooManyReplays,
     newest_replays,
     progress_of,
     resume_replay,
@@ -174,7 +175,10 @@ def stop(page: Page, by: Actor) -> Response:
 
 def resume(page: Page, by: Actor) -> Response:
     replay = named_in_address(page, REPLAYS)
-    resume_replay(page.connection, page.company_id, replay.id, by, by_workers=True)
+    try:
+        resume_replay(page.connection, page.company_id, replay.id, by, by_workers=True, now=page.now)
+    except TooManyReplays as refused:
+        raise Refused(409, "This replay cannot go on now", sentence(str(refused))) from None
     return see_other(f"/replays/{shown_id('rpl', replay.id)}")
 
 
