@@ -250,6 +250,8 @@ def test_the_settings_and_the_memory_of_redis_are_checked(
         assert [one.is_problem for one in check_redis_server(seen)] == [False], "it keeps no append-only file"
         client.config_set("appendonly", "yes")
         assert list(check_redis_server(seen)) == []
+        # it refuses to stop while it writes its first append-only file
+        eventually(lambda: client.info("persistence")["aof_rewrite_in_progress"], lambda running: not running)
 
         client.config_set("maxmemory", int(client.info("memory")["used_memory"] * 1.1))
         client.config_set("maxmemory-policy", "allkeys-lru")
