@@ -100,6 +100,7 @@ def fresh_route(push: "Push", pushed: "Pushed", outcome: "ImportOutcome") -> Rou
         raise ValueError(f"the push did not create {pushed.route_id}")
     vehicle_id, driver_id = outcome.vehicle_id, outcome.driver_id
     last = len(route.stops) - 1
+    waypoint, destination = StopType.WAYPOINT, StopType.DESTINATION  # finding a member costs as much as making a stop
     return Route(
         id=shown_id("rte", pushed.route_id),
         external_id=route.external_id,
@@ -123,10 +124,10 @@ def fresh_route(push: "Push", pushed: "Pushed", outcome: "ImportOutcome") -> Rou
                 stop.address,
                 stop.latitude,
                 stop.longitude,
-                StopType.DESTINATION if index == last else StopType.WAYPOINT,
-                None,  # planned arrival: by position, for each push makes up to fifty of these
-                None,  # actual arrival
-                None,  # actual departure
+                destination if index == last else waypoint,
+                planned_arrival=None,
+                actual_arrival=None,
+                actual_departure=None,
             )
             for index, stop in enumerate(route.stops)
         ],
