@@ -16,7 +16,7 @@ from domain.database.statements import Command, NotNull, Statement
 from domain.detention.fixes_at_stop import read_fixes_since, with_departure
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.routes.visits import IMPLIED, load_visits, note_judged
+from domain.routes.visits import IMPLIED, load_visits, note_detention_judged
 
 FOUND_WITHIN = timedelta(days=7)
 """Arrivals longer ago are not looked at."""
@@ -116,7 +116,9 @@ def find_detained(connection: Connection, *, radius_meters: float, now: datetime
             _STORE.execute(connection, (*_row(at_stop), judged, now))
             noted.append((at_stop.route_id, at_stop.stop))
             detained += judged
-    note_judged(connection, [*noted, *_NOTHING_LEFT.all(connection, {"since": since, "limit": _NOTED_AT_ONCE})])
+    note_detention_judged(
+        connection, [*noted, *_NOTHING_LEFT.all(connection, {"since": since, "limit": _NOTED_AT_ONCE})]
+    )
     return detained
 
 

@@ -101,16 +101,16 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
         _STORE_VISITS.execute(connection, {"now": now, "visits": as_json(rows), "routes": list(visits)})
 
 
-_JUDGED = Command(
+_NOTE_DETENTION_JUDGED = Command(
     "UPDATE visits v SET is_to_judge = false FROM unnest(%s::uuid[], %s::int[]) AS judged (route_id, stop)"
     " WHERE v.route_id = judged.route_id AND v.stop = judged.stop"
 )
 
 
-def note_judged(connection: Connection, stops: Sequence[tuple[UUID, int]]) -> None:
+def note_detention_judged(connection: Connection, stops: Sequence[tuple[UUID, int]]) -> None:
     """Leaves visits out of the passes that look for detained trucks, until they change. Their routes are locked."""
     if stops:
-        _JUDGED.execute(connection, ([route_id for route_id, _ in stops], [stop for _, stop in stops]))
+        _NOTE_DETENTION_JUDGED.execute(connection, ([route_id for route_id, _ in stops], [stop for _, stop in stops]))
 
 
 class _Judged(NamedTuple):
