@@ -64,5 +64,10 @@ def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | No
     if allowance is not None and not allowance.allowed:
         return rate_limited(allowance)
     if permission is not None and permission not in caller.scopes:
-        return ApiError("insufficient_scope", f"The key lacks the scope `{permission}`.")
+        return ApiError(
+            "insufficient_scope",
+            f"The key lacks the scope `{permission}`, and the scopes of a key never change. An owner makes another key"
+            f" with it on the console's page API keys, or an operator by `fuelroute keys create --scope {permission}`"
+            " and the scopes that the key has now.",
+        )
     return None

@@ -118,7 +118,9 @@ def test_the_scope_of_previews_is_needed_and_enough(clients: Clients, client: Cl
         clients.colleague(client, "plans:preview"),
     )
 
-    assert "plans:preview" in problem(without.post(PATH, json={}), 403, "insufficient_scope")["detail"]
+    refused = problem(without.post(PATH, json={}), 403, "insufficient_scope")["detail"]
+    assert "page API keys" in refused
+    assert "fuelroute keys create --scope plans:preview" in refused
     assert problem(anonymous.post(PATH, json={}), 401, "unauthorized")
     assert invalid_fields(alone.post(PATH, json={})) == [""]
     assert problem(alone.get("/v1/routes"), 403, "insufficient_scope")
