@@ -59,6 +59,10 @@ and retried in the database."""
 
 _PREFETCH_PER_THREAD = 4
 
+_ONE_AT_A_TIME = frozenset({"replays"})
+"""Queues of which a process has one job at a time. Their jobs compute for a second in Python: more of them would not be
+done sooner, and each makes the other threads of the process wait longer."""
+
 
 class HeldJobs:
     """Ids of the jobs that this process has taken from one queue and not let go. Threads may share it. A job may be
@@ -259,7 +263,8 @@ class FuelrouteBroker(RedisBroker):
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
         if queue_name in self.delay_queues:
             return super().consume(queue_name, prefetch, timeout)
-        return WakingConsumer(self, queue_name, super().consume(queue_name, prefetch, _LONGEST_BACKOFF_MS))
+        most = 1 if queue_name in _ONE_AT_A_TIME else prefetch
+        return WakingConsumer(self, queue_name, super().consume(queue_name, most, _LONGEST_BACKOFF_MS))
 
     def close(self) -> None:
         """Closes the connections, which the stock broker leaves to the garbage collector."""

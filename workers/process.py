@@ -3,6 +3,7 @@
 import importlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -24,6 +25,9 @@ log = get_logger(__name__)
 _NICENESS = 5
 """The niceness of a process of replays alone: a quarter that is solved for minutes gives way to plans on the same
 machine."""
+_TURN_SECONDS = 0.001
+"""The longest turn of a thread where others wait, in a process that also solves replays. A plan waits for a turn at
+each of its statements."""
 
 
 def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> int:
@@ -34,6 +38,8 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         signal.signal(number, lambda *_: stop.set())
     if tuple(queues) == ("replays",):
         os.nice(_NICENESS)  # the threads that are started from now on have it, too
+    elif "replays" in queues:
+        sys.setswitchinterval(_TURN_SECONDS)
     broker = FuelrouteBroker(settings.require_redis_url(), threads=settings.worker_threads)
     companies = JobCompanies()
     broker.add_middleware(companies)

@@ -228,3 +228,13 @@ def test_outcomes_are_announced_to_the_process_that_waits(server: Server, queue:
 
     assert message is not None
     assert message["data"] == b"1"
+
+
+def test_a_process_has_one_replay_at_a_time() -> None:
+    """Its portions compute in Python, so more of them would make plans in the same process wait."""
+    broker = FuelrouteBroker("redis://127.0.0.1:9")
+    for queue in ("plans", "replays"):
+        broker.declare_queue(queue)
+    consumers: dict[str, Any] = {queue: broker.consume(queue, prefetch=16) for queue in ("plans", "replays")}
+    prefetched = {queue: consumer._stock.prefetch for queue, consumer in consumers.items()}
+    assert prefetched == {"plans": 16, "replays": 1}
