@@ -333,6 +333,8 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE habit_costs SET driven_at = NULL",
         "UPDATE ifta_filings SET reopened_at = NULL, compared_at = NULL, is_to_amend = true",
     ),
+    ("UPDATE station_closures SET closed_until = '2100-01-01'", "UPDATE visits SET is_to_judge = false"),
+    ("UPDATE visits SET is_to_judge = true, departed_at = arrived_at",),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""
