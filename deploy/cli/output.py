@@ -39,6 +39,14 @@ class _LateTerminal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._terminal, name)
 
+    @property
+    def width(self) -> int:
+        return self._terminal.width
+
+    @width.setter
+    def width(self, columns: int) -> None:
+        self._terminal.width = columns
+
     def __enter__(self) -> Any:
         return self._terminal.__enter__()
 
