@@ -67,6 +67,12 @@ class _Files(asyncssh.SFTPServer):
 
 
 class _Passwords(asyncssh.SSHServer):
+    def __init__(self, connections: list[asyncssh.SSHServerConnection]) -> None:
+        self._connections = connections
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connections.append(conn)
+
     def begin_auth(self, username: str) -> bool:
         return True
 
@@ -89,6 +95,7 @@ def sftp_server(
     the server tells of files, by name; 0: none."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     opened: list[Any] = []
+    connections: list[asyncssh.SSHServerConnection] = []
     allowed = folder.parent / "authorized_keys"
     allowed.write_bytes(authorized_key.export_public_key() if authorized_key is not None else b"")
     started: queue.SimpleQueue[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = queue.SimpleQueue()
@@ -96,7 +103,7 @@ def sftp_server(
     async def serve() -> None:
         stop = asyncio.Event()
         acceptor = await asyncssh.create_server(
-            _Passwords,
+            lambda: _Passwords(connections),
             "127.0.0.1",
             0,
             server_host_keys=[key],
@@ -109,7 +116,9 @@ def sftp_server(
         await acceptor.wait_closed()
         for one in opened:  # of connections that broke off
             one.close()
-        await asyncio.sleep(0.05)  # connections that the clients have closed end
+        for connection in connections:
+            connection.abort()
+            await connection.wait_closed()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
