@@ -1,9 +1,11 @@
 """Serving an application with uvicorn: the socket, the bounds of connections, the end."""
 
 import os
+import random
 import resource
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -74,9 +76,16 @@ def serve(
     return 0
 
 
+_FIRST_PORT, _FIRST_OUTGOING_PORT = 10_000, 32_768
+"""Ports between these are given to no outgoing connection by Linux, macOS or Windows unless somebody changed that."""
+
+
 def free_port(host: str, port: int, variable: str = PORT_CHOICES) -> int:
-    """`port` if it can be listened on, or a free one for 0. Raises PortTaken, which names the variable, if it is in
-    use."""
+    """`port` if it can be listened on, or a free one for 0: one that no outgoing connection takes before our process
+    listens there. Raises PortTaken, which names the variable, if it is in use."""
+    for choice in random.sample(range(_FIRST_PORT, _FIRST_OUTGOING_PORT), 20) if port == 0 else ():
+        with suppress(PortTaken), listen(host, choice, variable):
+            return choice
     with listen(host, port, variable) as listener:
         return int(listener.getsockname()[1])
 

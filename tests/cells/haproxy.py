@@ -2,13 +2,14 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from ingress.http.serving import free_port
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "cells"
 PROGRAM = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -24,7 +25,7 @@ class Proxy(NamedTuple):
 def running_haproxy(folder: Path, first: str, second: str) -> Iterator[Proxy]:
     """A HAProxy before two cells, each `host:port`."""
     assert PROGRAM is not None
-    map_file, control, port = folder / "cells.map", folder / "haproxy.sock", free_port()
+    map_file, control, port = folder / "cells.map", folder / "haproxy.sock", free_port("127.0.0.1", 0)
     shutil.copy(FOLDER / "cells.map", map_file)
     settings = {
         "CELLS_MAP": str(map_file),
@@ -50,9 +51,3 @@ def running_haproxy(folder: Path, first: str, second: str) -> Iterator[Proxy]:
         finally:
             process.kill()
             process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -8,7 +8,7 @@ import pytest
 from domain.settings import Settings
 from domain.telemetry.health import Health
 from ingress.console.process import run
-from ingress.http.serving import PortTaken
+from ingress.http.serving import PortTaken, free_port
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,14 @@ def test_a_taken_port_is_reported() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port} .* FUELROUTE_CONSOLE_PORT"):
             run(Settings(console_port=port), Health("console"))
+
+
+def test_a_free_port_is_none_that_outgoing_connections_get() -> None:
+    ports = {free_port("127.0.0.1", 0) for _ in range(20)}
+    assert len(ports) > 10, "two processes that ask at once seldom get the same one"
+    assert all(10_000 <= port < 32_768 for port in ports)
+    for port in ports:
+        assert free_port("127.0.0.1", port) == port
 
 
 def test_a_body_is_never_read_as_a_request_even_if_another_protocol_is_asked_for(console_url: str) -> None:
