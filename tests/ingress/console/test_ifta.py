@@ -12,6 +12,7 @@ from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
 from domain.lifecycle import Role
 from ingress.console.pages.money.ifta import MOST_ROUTES
+from tests.domain.burn.trips import card_fill
 from tests.domain.helpers import driven_without_a_plan
 from tests.factories import Fleet
 from tests.ingress.console.conftest import World, words
@@ -44,6 +45,16 @@ def test_a_quarter_s_states_are_those_of_the_report(world: World, driven: Fleet)
     for line in report.states:
         assert f"{line.state} {line.miles:,.2f} {line.gallons_burned:,.2f}" in page
     assert f"All {report.totals.miles:,.2f}" in page
+
+
+def test_fills_are_shown_beside_a_tax_that_is_not_known(world: World, driven: Fleet) -> None:
+    with world.database.transaction() as connection:
+        card_fill(connection, driven, driven.live, AUTUMN, 60.0)
+        connection.execute("UPDATE fills SET state = 'OH' WHERE company_id = %s", (driven.company_id,))
+    _, _, with_fills = words(world.browser(Role.VIEWER, driven).look("/ifta", quarter="2026Q4")).partition(
+        "With the fills of fuel cards"
+    )
+    assert "All 0.00 60.00 60.00 not known" in with_fills
 
 
 def test_the_quarter_before_this_one_is_shown_first(world: World) -> None:
