@@ -315,7 +315,7 @@ _BLANK = [
         WHERE id = ANY(%s)
         """
     ),
-    Command("UPDATE messages SET text = NULL, error = NULL WHERE route_id = ANY(%s)"),
+    Command("UPDATE messages SET text = NULL, error = NULL, taken_by = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE route_events SET detail = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE plans SET explanation = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE visits SET arrival_evidence = NULL, departure_evidence = NULL WHERE route_id = ANY(%s)"),
@@ -336,7 +336,7 @@ _LOCK_WITH_TEXTS = Scalar(
     " ORDER BY id FOR UPDATE",
 )
 _FORGET_TEXTS = Command(
-    "UPDATE messages m SET text = NULL, error = NULL FROM routes r"
+    "UPDATE messages m SET text = NULL, error = NULL, taken_by = NULL FROM routes r"
     " WHERE r.id = ANY(%s) AND m.route_id = r.id AND m.driver_id = %s AND (m.status <> 'pending'"
     " OR m.plan_id IS DISTINCT FROM r.plan_id AND m.plan_id IS DISTINCT FROM r.correction_id)"
 )

@@ -42,7 +42,7 @@ _TO_FORGET = Scalar(
 _BLANK_EXPLANATIONS = Command(
     "UPDATE plans SET explanation = NULL WHERE route_id = ANY(%s) AND explanation IS NOT NULL"
 )
-_BLANK_TEXTS = Command(_blanking("messages", "text", "error"))
+_BLANK_TEXTS = Command(_blanking("messages", "text", "error", "taken_by"))
 _BLANK_EVENTS = Command(_blanking("route_events", "detail"))
 _BLANK_PLACES = Command(_blanking("driver_answers", "latitude", "longitude"))
 

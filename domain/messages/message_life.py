@@ -284,7 +284,7 @@ def settle(
 
 _DELIVER = Command(
     "UPDATE messages SET status = %s, channel = %s, error = NULL, retry_at = NULL,"
-    " claimed_until = NULL, sent_at = %s WHERE id = %s"
+    " claimed_until = NULL, taken_by = NULL, sent_at = %s WHERE id = %s"
 )
 
 

@@ -113,16 +113,20 @@ class EarlierMessages(NamedTuple):
     """Until when a worker may be handing over another message; None if no worker is."""
 
 
+MAY_HAVE_ARRIVED = "(m.claimed_until IS NOT NULL OR m.taken_by IS NOT NULL)"
+"""SQL that tells if the driver may have a message that was not sent to its end: an attempt has no known outcome, or
+some recipients of the contact took it."""
+
 _EARLIER = Statement(
     EarlierMessages,
-    """
+    f"""
     SELECT count(*) FILTER (WHERE m.status IN ('sent', 'suppressed')) > 0 AS sent,
-           count(m.claimed_until) > 0 AS in_doubt,
+           count(*) FILTER (WHERE {MAY_HAVE_ARRIVED}) > 0 AS in_doubt,
            max(m.claimed_until) FILTER (WHERE m.status = 'pending') AS busy_until
     FROM messages m JOIN routes o ON o.id = m.route_id JOIN routes r ON r.id = %(route_id)s
     WHERE m.driver_id = %(driver_id)s AND m.environment = %(environment)s AND m.id <> %(id)s
       AND m.created_at > r.created_at - interval '1 day'
-      AND (m.status IN ('sent', 'suppressed') OR m.claimed_until IS NOT NULL)
+      AND (m.status IN ('sent', 'suppressed') OR {MAY_HAVE_ARRIVED})
       AND (o.id = r.id OR o.status = 'canceled'
            AND (o.external_id = r.external_id OR o.reference = r.reference AND r.reference <> ''))
     """,

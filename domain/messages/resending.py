@@ -11,6 +11,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.messages.message_life import WANTED, MessageStatus
+from domain.messages.new_messages import MAY_HAVE_ARRIVED
 
 
 class CannotResend(FuelrouteError):
@@ -30,7 +31,7 @@ _LOCK = Statement(
     _Ended,
     f"""
     SELECT m.status, m.withheld_since IS NOT NULL AS is_withheld, m.text IS NOT NULL AS has_text,
-           m.claimed_until IS NOT NULL AS in_doubt, {WANTED}
+           {MAY_HAVE_ARRIVED} AS in_doubt, {WANTED}
     FROM messages m JOIN routes r ON r.id = m.route_id
     WHERE m.company_id = %s AND m.environment = %s AND m.route_id = %s AND m.id = %s FOR UPDATE OF m
     """,

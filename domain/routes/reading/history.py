@@ -11,6 +11,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar, Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RefusalReason, RouteStatus
+from domain.messages.new_messages import MAY_HAVE_ARRIVED
 from domain.planning.deviations import PlannedWay
 from domain.planning.explanation import Explanation, StoredExplanation
 from domain.roads import Point
@@ -168,7 +169,7 @@ _PLANS = Statement(
 _MESSAGES = Statement(
     StoredMessage,
     "SELECT id, plan_id, status, channel, text, attempts, error, created_at, retry_at, sent_at, read_at,"
-    " claimed_until IS NOT NULL AS in_doubt FROM messages"
+    f" {MAY_HAVE_ARRIVED} AS in_doubt FROM messages m"
     " WHERE company_id = %s AND route_id = %s ORDER BY created_at, id",
 )
 

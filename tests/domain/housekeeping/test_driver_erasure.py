@@ -244,15 +244,20 @@ def test_texts_of_a_route_that_another_driver_has_taken_over_are_erased_too(
         again = route_of(connection, company.live, now=now, externalId="QH-LOAD-2", driver={"name": "Cy Oh"})
         assert again == route_id
         connection.execute("UPDATE messages SET status = 'sent', error = NULL WHERE id = %s", (hers,))
+        connection.execute("UPDATE messages SET taken_by = '{0123456789abcdef}' WHERE route_id = %s", (route_id,))
         his = planned_by_hand(connection, route_id, now=now)
 
     erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
 
     with database.transaction() as connection:
-        rows = named(connection).execute("SELECT id, text FROM messages WHERE route_id = %s", (route_id,)).fetchall()
-        texts = {row.id: row.text for row in rows}
-    assert texts[hers] is None
-    assert texts[his] is not None
+        rows = (
+            named(connection)
+            .execute("SELECT id, text, taken_by FROM messages WHERE route_id = %s", (route_id,))
+            .fetchall()
+        )
+        texts = {row.id: (row.text, row.taken_by) for row in rows}
+    assert texts[hers] == (None, None)
+    assert texts[his][0] is not None
 
 
 def test_another_driver_of_the_same_name_keeps_routes_that_may_be_theirs(

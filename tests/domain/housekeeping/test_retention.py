@@ -38,7 +38,10 @@ def driven(connection: Connection, fleet: Fleet, *, now: datetime, status: str =
     """A route with a plan, its message and two visits, that came to that status now."""
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now, generatedAt=None)
-    connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE id = %s", (message_id,))
+    connection.execute(
+        "UPDATE messages SET status = 'failed', retry_at = NULL, taken_by = '{0123456789abcdef}' WHERE id = %s",
+        (message_id,),
+    )
     events.record_event(connection, route_id, "plan_again", "prices were wrong", by="dot@example.com", now=now)
     connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (b"packed", route_id))
     connection.execute(
@@ -60,7 +63,8 @@ def kept(connection: Connection, route_id: UUID) -> dict[str, int]:
             "SELECT (SELECT count(*) FROM visits WHERE route_id = %(id)s AND arrival_evidence IS NOT NULL"
             "        AND departure_evidence IS NOT NULL) AS evidence,"
             " (SELECT count(*) FROM plans WHERE route_id = %(id)s AND explanation IS NOT NULL) AS explanations,"
-            " (SELECT count(*) FROM messages WHERE route_id = %(id)s AND text IS NOT NULL) AS texts,"
+            " (SELECT count(*) FROM messages WHERE route_id = %(id)s AND (text IS NOT NULL OR taken_by IS NOT NULL))"
+            "        AS texts,"
             " (SELECT count(*) FROM route_events WHERE route_id = %(id)s AND detail IS NOT NULL) AS event_details",
             {"id": route_id},
         )

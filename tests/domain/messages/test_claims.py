@@ -142,6 +142,15 @@ def test_a_message_that_may_have_gone_out_makes_the_next_one_a_correction(load: 
     assert load.claimed(second, seconds=60).text.startswith("CORRECTED fuel plan")
 
 
+def test_a_message_that_one_of_several_recipients_took_makes_the_next_one_a_correction(load: Load) -> None:
+    on_its_way = load.claimed()
+    on_its_way.recipients.note("+13125550101")
+    load.settle(on_its_way, REFUSED, seconds=1)
+    second = load.change()
+
+    assert load.claimed(second, seconds=2).text.startswith("CORRECTED fuel plan")
+
+
 def test_a_gateway_that_never_answers_in_time_gets_a_message_only_a_few_times(load: Load) -> None:
     seconds, attempts = 0.0, 0
     while load.row().status == "pending":

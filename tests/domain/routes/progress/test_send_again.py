@@ -111,11 +111,13 @@ def test_a_message_that_was_sent_or_is_on_its_way_is_not_sent_again(
     assert len(gateway.received) == 1
 
 
+@pytest.mark.parametrize("how", ["claimed_until = queued_at", "taken_by = '{0123456789abcdef}'"])
 def test_a_message_that_may_have_arrived_is_sent_again_only_when_the_driver_was_asked(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway, how: str
 ) -> None:
+    """Its attempt had no answer, or one of the recipients in the contact took it, which may be another one now."""
     route_id, message_id = failed_message(connection, fleet, settings, now)
-    connection.execute("UPDATE messages SET claimed_until = %s WHERE id = %s", (now, message_id))
+    connection.execute(f"UPDATE messages SET {how} WHERE id = %s", (message_id,))
     contact(connection, fleet, gateway.url)
     with pytest.raises(CannotResend, match="ask the driver first"):
         dispatcher_entries.send_again(
