@@ -148,7 +148,8 @@ _FIGURES = (
             WHERE m.id >= %(first_id)s AND m.status = 'failed' AND m.attempts > 0
               AND r.status IN ('planned', 'active', 'completed')
               AND NOT EXISTS (SELECT FROM messages newer
-                              WHERE newer.route_id = m.route_id AND newer.text IS NOT NULL AND newer.id > m.id)
+                              WHERE newer.route_id = m.route_id AND newer.text IS NOT NULL AND newer.id > m.id
+                                AND (newer.status <> 'failed' OR newer.attempts > 0))
             ORDER BY m.created_at DESC
         """,
         what="Messages failed for good within 24 hours",

@@ -124,6 +124,8 @@ def test_a_message_that_no_driver_misses_is_not_shown(connection: Connection, fl
     assert "failed-messages" not in counted(connection, now)
     fail(connection, newer)
     assert counted(connection, now)["failed-messages"] == 1, "the newer one alone"
+    fail(connection, newer, attempts=0)
+    assert counted(connection, now)["failed-messages"] == 1, "the older one, for nobody tried to send the newer one"
 
 
 def test_held_routes_are_overdue_after_their_start_and_counted_by_reason(
