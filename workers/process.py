@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
+from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from domain.settings import Settings
 from domain.telemetry.health import Health
 from domain.telemetry.logs import get_logger
@@ -23,8 +24,7 @@ from workers.webhook_hints import WebhookHints
 log = get_logger(__name__)
 
 _NICENESS = 5
-"""The niceness of a process of replays alone: a quarter that is solved for minutes gives way to plans on the same
-machine."""
+"""The niceness of a process of replays alone. It counts where its session is a shell's, or the kernel groups none."""
 _TURN_SECONDS = 0.001
 """The longest turn of a thread where others wait, in a process that also solves replays. A plan waits for a turn at
 each of its statements."""
@@ -36,10 +36,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    if tuple(queues) == ("replays",):
-        os.nice(_NICENESS)  # the threads that are started from now on have it, too
-    elif "replays" in queues:
-        sys.setswitchinterval(_TURN_SECONDS)
+    session = _give_way(queues)
     broker = FuelrouteBroker(settings.require_redis_url(), threads=settings.worker_threads)
     companies = JobCompanies()
     broker.add_middleware(companies)
@@ -58,6 +55,10 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         alive = True
         while alive and not stop.wait(1):
             alive = worker.is_alive()
+            if session is not None:
+                session.become(GIVES_WAY)
+        if session is not None:
+            session.become(IN_A_HURRY)  # its end is waited for
         if not alive:
             log.error("workers.consumer_died")
         health.note_stopping()
@@ -66,3 +67,14 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         broker.close()
     log.info("workers.stopped")
     return 0 if alive else 1
+
+
+def _give_way(queues: Sequence[str]) -> SessionPriority | None:
+    """Let plans go first on a machine, or in a process, that also solves replays: a quarter takes minutes. Returns the
+    session that is to become nice, for the kernel may refuse that for a while."""
+    if tuple(queues) == ("replays",):
+        os.nice(_NICENESS)  # the threads that are started from now on have it, too
+        return SessionPriority.of_own_session()
+    if "replays" in queues:
+        sys.setswitchinterval(_TURN_SECONDS)
+    return None

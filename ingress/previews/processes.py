@@ -11,11 +11,11 @@ import msgspec
 
 from domain.database.connections import Tenant
 from domain.encoding import write
+from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from domain.settings import SECRETS, Settings
 from domain.telemetry.logs import get_logger
 from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 from ingress.previews.messages import LENGTH, Ask, Reply, framed, read_reply
-from ingress.previews.priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 
 log = get_logger(__name__)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from ingress.previews.priority import SessionPriority
+from domain.session_priority import SessionPriority
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, Load, send
 from tests.benchmarks.push import pushes

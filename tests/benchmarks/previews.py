@@ -19,8 +19,8 @@ from domain.previews.load_preview import preview_load
 from domain.previews.shapes import MOST_PASSES, PreviewInput
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
+from domain.session_priority import GIVES_WAY
 from domain.stations.corridor_offers import StationPlaces
-from ingress.previews.priority import GIVES_WAY
 from tests.benchmarks.beside import Computing, pushes_beside
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, exact_cpu_seconds, own_megabytes, rates, ratios
 from tests.benchmarks.load import Address, send

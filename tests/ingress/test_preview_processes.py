@@ -11,10 +11,10 @@ import pytest
 from domain.database.connections import Database, Tenant
 from domain.encoding import write
 from domain.lifecycle import Environment
+from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from domain.settings import Settings
 from ingress.previews import processes
 from ingress.previews.messages import NoRoute, Previewed, Refused, Reply
-from ingress.previews.priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from ingress.previews.processes import PreviewBusy, PreviewProcesses
 from tests.domain.previews.loads import load
 from tests.factories import make_fleet

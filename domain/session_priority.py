@@ -1,13 +1,14 @@
-"""The priority of a preview process on its machine: below everything else, until somebody has waited for long.
+"""The priority of a process on its machine, which decides who waits where all processors are busy.
 
 Linux shares processors among sessions first, and only within a session by niceness (autogroup in sched(7)). Each
 backend of PostgreSQL is a session of its own, so the niceness of a process of ours means nothing to it. Therefore a
-preview process has a session of its own, too, and the whole session gives way."""
+process that gives way has a session of its own, too, and the whole session is nice."""
 
+import os
 from pathlib import Path
 
 GIVES_WAY, IN_A_HURRY = 19, 0
-"""Niceness of the session while nobody has waited for long, and after that."""
+"""Niceness of a session below everything else, and of one like any other."""
 
 
 class SessionPriority:
@@ -20,6 +21,12 @@ class SessionPriority:
     @classmethod
     def of(cls, pid: int) -> "SessionPriority":
         return cls(Path(f"/proc/{pid}/autogroup"))
+
+    @classmethod
+    def of_own_session(cls) -> "SessionPriority | None":
+        """The niceness of our session; None if another process began it, such as a shell, which would be nice, too."""
+        own = os.getpid()
+        return cls.of(own) if os.getsid(0) == own else None
 
     def become(self, niceness: int) -> None:
         """Gives the session this niceness. Nothing changes where the kernel does not group sessions, nor where it
