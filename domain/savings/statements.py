@@ -159,8 +159,10 @@ _STORE_TRIPS = Command(
     f"""
     INSERT INTO statement_trips {_COLUMNS_OF_TRIP}
     SELECT %(company_id)s, %(month)s, trip.* FROM ({TRIPS_NOW}) AS trip
+    ON CONFLICT DO NOTHING
     """
 )
+"""Retention may be storing one of them at the same moment."""
 _NEWEST = Scalar(datetime, "SELECT max(made_at) FROM savings_statements WHERE company_id = %s")
 _STORE = Command(
     "INSERT INTO savings_statements (company_id, month, time_zone, made_at, figures, pdf)"

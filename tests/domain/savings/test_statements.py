@@ -132,6 +132,12 @@ def test_a_trip_that_retention_forgets_first_is_in_the_statement(connection: Con
     assert made.sums.figures.plans == len(list(trips_of_statement(connection, fleet.company_id, OCTOBER))), "it is made"
 
 
+def test_a_trip_that_retention_forgets_meanwhile_is_in_the_statement_once(connection: Connection, fleet: Fleet) -> None:
+    """Retention has stored its figures already, and the statement still sees the route."""
+    keep_for_statement(connection, [trip(connection, fleet, "FORGOTTEN")], now=IN_OCTOBER + timedelta(days=7))
+    assert make(connection, fleet).sums.figures.plans == 1
+
+
 def made_before(connection: Connection, fleet: Fleet) -> SavingsStatement:
     """The statement of the month before, made last."""
     trip(connection, fleet, "SEPTEMBER", at=IN_OCTOBER - timedelta(days=30))
