@@ -26,7 +26,7 @@ from scheduler.state import SchedulerState
 from tests.conftest import make_database
 from tests.deploy.test_metrics_ports import free_ports
 from tests.servers import CopiedPostgres, OwnRedis, own_redis
-from tests.service import Service, eventually, running_service
+from tests.service import Service, eventually, one_below, running_service
 from tests.silence import postmaster_of, stopped
 
 PROCESSES = ("ingress", "console", "imports", "scheduler", "connectors")
@@ -130,6 +130,16 @@ def test_the_check_answers_while_every_connection_of_the_pools_is_busy(stack: St
             one.result()
 
 
+def slowest_of_40(stack: Stack) -> float:
+    def seconds(_: int) -> float:
+        started = time.monotonic()
+        assert stack.ask("ingress public")[0] == 503
+        return time.monotonic() - started
+
+    with ThreadPoolExecutor(20) as threads:
+        return max(threads.map(seconds, range(40)))
+
+
 def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack: Stack) -> None:
     """A scheduler ends by itself then, so this test comes last."""
     with stopped(postmaster_of(stack.service.settings.require_database_url())):
@@ -137,8 +147,7 @@ def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack: Sta
         assert "database" in stack.wrong("ingress public")
         assert {stack.ask(process, "/healthz")[0] for process in ("ingress", "console", "imports")} == {200}
         assert httpx.get(stack.service.url + "/healthz", timeout=120).status_code == 200
-        with ThreadPoolExecutor(20) as threads:  # callers wait together, not one after the other
-            assert set(threads.map(lambda _: stack.ask("ingress public")[0], range(40))) == {503}
+        assert one_below(10, lambda: slowest_of_40(stack)), "callers wait together, not one after the other"
     eventually(lambda: stack.statuses("scheduler"), lambda found: found == {200}, seconds=900)
 
 

@@ -2,6 +2,7 @@
 
 import math
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from ingress.http.serving import free_port
 from tests.factories import route_body
 from tests.metrics import Metrics
 from tests.servers import OwnRedis, own_redis
-from tests.service import Client, Service, eventually, running_service, takes_less
+from tests.service import Client, Service, eventually, one_below, running_service, takes_less
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +81,18 @@ def test_a_silent_redis_delays_no_scrape_and_no_request_and_its_gauges_are_nan(
     def measured() -> bool:
         return not math.isnan(metrics.value("fuelroute_queue_jobs", queue="imports") or 0.0)
 
+    def slowest_of_20_scrapes() -> float:
+        waits = []
+        for _ in range(20):
+            started = time.monotonic()
+            metrics.text()
+            waits.append(time.monotonic() - started)
+        return max(waits)
+
     eventually(measured, bool)
     redis.fall_silent()
     try:
-        for _ in range(20):
-            assert takes_less(1, metrics.text)
+        assert one_below(2, slowest_of_20_scrapes)
         eventually(measured, lambda known: not known)
         before = metrics.value("fuelroute_queue_measurement_age_seconds")
         assert client.get("/v1/vehicles").status_code == 200

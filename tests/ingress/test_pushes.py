@@ -1,5 +1,6 @@
 """Pushes that come together: a bad neighbour costs the others nothing, and every answer is one of a route that was."""
 
+import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from domain.encoding import write
 from domain.routes.intake.pushes import Push, store_pushes
 from tests.domain.helpers import refusing
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
-from tests.service import Client, Service
+from tests.service import Client, Service, one_below
 
 
 @pytest.mark.parametrize("update", [False, True])
@@ -90,6 +91,12 @@ def _as_push(client: Client, body: dict[str, Any]) -> Push:
 )
 def test_a_push_that_waits_for_a_lock_fails_alone_and_in_time(service: Service, by: str, stuck: int) -> None:
     """Twelve of a caller's own that are stuck cost the others no more than one does."""
+    assert one_below(5, lambda: seconds_of_the_slowest_group(service, by, stuck))
+
+
+def seconds_of_the_slowest_group(service: Service, by: str, stuck: int) -> float:
+    """The seconds until half of the stuck pushes, of their caller's others, and of a stranger's are answered, of the
+    slowest of the three groups."""
     with service.new_tenant(superseding=True) as client, service.new_tenant() as stranger:
         bodies = [route_body(datetime.now(UTC), reference=f"PO-{number}") for number in range(24)]
         if by == "its row":
@@ -109,5 +116,6 @@ def test_a_push_that_waits_for_a_lock_fails_alone_and_in_time(service: Service, 
         assert statuses[:stuck] == [500] * stuck
         assert set(statuses[stuck:24]) == {200 if by == "its row" else 201}
         assert set(statuses[24:]) == {201}
-        assert min(seconds for _, seconds in answers) < 5
         assert client.push(bodies[0]).status_code in (200, 201)
+    waits = [seconds for _, seconds in answers]
+    return max(map(statistics.median, (waits[:stuck], waits[stuck:24], waits[24:])))

@@ -1,5 +1,6 @@
 """PostgreSQL falls silent without closing its connections: every request is answered, and all goes on afterwards."""
 
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from domain.migrations import migrate
 from domain.settings import Settings
 from tests.factories import JOLIET, route_body
 from tests.servers import CopiedPostgres
-from tests.service import Client, Service, eventually, running_service
+from tests.service import Client, Service, eventually, one_below, running_service
 from tests.silence import postmaster_of, stopped
 
 
@@ -55,23 +56,34 @@ def timed(request: Callable[[], httpx.Response]) -> tuple[int, str, float]:
     return answer.status_code, answer.json()["code"], time.monotonic() - started
 
 
-def test_every_request_is_answered_while_postgres_is_stopped_and_succeeds_afterwards(
-    own_service: Service,
-) -> None:
-    with own_service.new_tenant() as client, ThreadPoolExecutor(60) as threads:
-        route_id = client.push(route_body(datetime.now(UTC))).json()["id"]
+def push(client: Client) -> str:
+    """The id of a route that is pushed once PostgreSQL is there."""
+    pushed = eventually(
+        lambda: client.push(route_body(datetime.now(UTC))), lambda answer: answer.status_code in (201, 202)
+    )
+    return str(pushed.json()["id"])
+
+
+def seconds_of_the_slowest_kind(service: Service) -> float:
+    """The seconds until half of the requests of each kind are answered while PostgreSQL is stopped, of the slowest
+    kind. Another request is served afterwards."""
+    with service.new_tenant() as client, ThreadPoolExecutor(60) as threads:
+        route_id = push(client)
         for number in range(20):  # connections in the pools, as a busy process has
             assert client.get(f"/v1/routes/{route_id}").status_code == 200, number
-        with stopped(postmaster_of(own_service.settings.require_database_url())):
+        with stopped(postmaster_of(service.settings.require_database_url())):
+            kinds = requests_of(client, route_id)
             answers = [
                 outcome
                 for _ in range(2)  # the second time nothing is known to be alive
-                for outcome in threads.map(timed, requests_of(client, route_id) * 6)
+                for outcome in threads.map(timed, kinds * 6)
             ]
 
         assert {(status, code) for status, code, _ in answers} == {(500, "internal_error")}
-        assert min(seconds for *_, seconds in answers) < 5
-        again = eventually(
-            lambda: client.push(route_body(datetime.now(UTC))), lambda answer: answer.status_code in (201, 202)
-        )
-        client.wait_for(again.json()["id"], "draft")
+        client.wait_for(push(client), "draft")
+    waits = [seconds for *_, seconds in answers]
+    return max(statistics.median(waits[kind :: len(kinds)]) for kind in range(len(kinds)))
+
+
+def test_every_request_is_answered_while_postgres_is_stopped_and_succeeds_afterwards(own_service: Service) -> None:
+    assert one_below(5, lambda: seconds_of_the_slowest_kind(own_service))

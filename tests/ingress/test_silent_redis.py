@@ -45,18 +45,26 @@ def test_pushes_are_answered_while_redis_is_silent_and_use_it_again_afterwards(c
     redis.fall_silent()
     try:
         assert timed_push(client)[1].status_code == 202  # the one that finds out
-        answers = []
+        rounds: list[list[tuple[float, httpx.Response]]] = []
         end = time.monotonic() + 6  # while it is tried again and again
-        while time.monotonic() < end:
+        while time.monotonic() < end or len(rounds) < 3:
             with ThreadPoolExecutor(4) as threads:
-                answers += list(threads.map(lambda _: timed_push(client), range(4)))
-        for _, answer in answers:
+                rounds.append(list(threads.map(lambda _: timed_push(client), range(4))))
+        answers = [answer for one in rounds for _, answer in one]
+        for answer in answers:
             assert (answer.status_code, answer.json()["status"]) == (202, "pending")
             assert "X-RateLimit-Limit" not in answer.headers
-        assert min(seconds for seconds, _ in answers) < IMPORT_WAIT_SECONDS + 0.5
-        assert client.post_fixes({"latitude": 41.0, "longitude": -88.0}).status_code == 202
-        assert client.delete(f"/v1/routes/{answers[0][1].json()['id']}").status_code == 204
-        assert takes_less(1, lambda: client.post_fixes({"latitude": 41.0, "longitude": -88.0}))
+        slowest = [max(seconds for seconds, _ in one) for one in rounds]
+        assert min(slowest) < IMPORT_WAIT_SECONDS + 0.5, (
+            "a busy machine delays some rounds, a wait for Redis all of them"
+        )
+        to_cancel = [answer.json()["id"] for answer in answers[2:]]
+
+        def report_and_cancel() -> None:
+            assert client.post_fixes({"latitude": 41.0, "longitude": -88.0}).status_code == 202
+            assert client.delete(f"/v1/routes/{to_cancel.pop()}").status_code == 204
+
+        assert takes_less(1.5, report_and_cancel)
     finally:
         redis.speak_again()
 
@@ -64,4 +72,4 @@ def test_pushes_are_answered_while_redis_is_silent_and_use_it_again_afterwards(c
         lambda: timed_push(client)[1],
         lambda answer: answer.status_code == 201 and "X-RateLimit-Limit" in answer.headers,
     )
-    client.wait_for(answers[1][1].json()["id"], "draft")  # the sweep has found it
+    client.wait_for(answers[1].json()["id"], "draft")  # the sweep has found it
