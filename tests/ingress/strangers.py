@@ -19,14 +19,16 @@ GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @contextmanager
-def impatient_ingress(settings: Settings, logs: Path) -> Iterator[Service]:
+def impatient_ingress(
+    settings: Settings, logs: Path, *, keep_alive_seconds: int = KEEP_ALIVE_SECONDS
+) -> Iterator[Service]:
     """An ingress alone, with short time limits and few connections for each address."""
     with running_service(
         settings,
         logs,
         processes=("ingress",),
         HEAD_TIMEOUT_SECONDS=str(HEAD_SECONDS),
-        KEEP_ALIVE_SECONDS=str(KEEP_ALIVE_SECONDS),
+        KEEP_ALIVE_SECONDS=str(keep_alive_seconds),
         ANSWER_TIMEOUT_SECONDS=str(ANSWER_SECONDS),
         CONNECTIONS_PER_ADDRESS=str(PER_ADDRESS),
     ) as running_one:

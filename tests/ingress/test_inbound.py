@@ -17,11 +17,11 @@ from domain.contract.shapes import MAX_BODY_BYTES
 from domain.ids import new_id, shown_id
 from domain.settings import Settings
 from tests.factories import JOLIET, route_body
-from tests.service import Client, Service, running_service
+from tests.service import Client, Service, one_below, running_service
 from tests.vendors.traccar import Traccar
 from tests.workers.connectors.polling import connected
 
-SECONDS = 20
+SECONDS = 4
 TOKEN = "a-token-of-forwarding"
 FORWARDED = Traccar(url="http://127.0.0.1:9")
 
@@ -73,22 +73,27 @@ def forward(client: Client, connector: str, *, token: str = TOKEN) -> httpx.Resp
 def test_bodies_of_strangers_at_a_connector_s_address_hold_up_no_push_of_its_company(
     client: Client, connector: str, sent: int
 ) -> None:
-    with ExitStack() as stack:
-        for _ in range(8):
-            announced(stack, client, connector, sent=sent)
-        time.sleep(0.3)  # until they hold what they can
-        assert max(push(client) for _ in range(5)) < SECONDS / 2
-        assert forward(client, connector).json() == {"stored": 1, "leftOut": {}}
+    def slowest_of_five_pushes() -> float:
+        with ExitStack() as stack:
+            for _ in range(8):
+                announced(stack, client, connector, sent=sent)
+            time.sleep(0.3)  # until they hold what they can
+            slowest = max(push(client) for _ in range(5))
+            assert forward(client, connector).json() == {"stored": 1, "leftOut": {}}
+        return slowest
+
+    assert one_below(1, slowest_of_five_pushes)
 
 
 def test_a_stranger_s_body_is_awaited_and_refused_alike_with_and_without_a_connector(
     client: Client, connector: str
 ) -> None:
     with ExitStack() as stack:
-        unknown = shown_id("con", new_id())
+        unknown, began = shown_id("con", new_id()), time.monotonic()
         sockets = {name: announced(stack, client, name) for name in (connector, unknown, "nonsense")}
-        answered, _, _ = select.select(sockets.values(), [], [], 1)
-        assert not answered, "an answer before the body is here tells that there is no such connector"
+        select.select(sockets.values(), [], [], 180)
+        waited = time.monotonic() - began
+        assert waited > SECONDS * 0.9, "an answer before the body is here tells that there is no such connector"
         late = {name: one.recv(4096).partition(b"\r\n")[0] for name, one in sockets.items()}
     assert set(late.values()) == {b"HTTP/1.1 400 Bad Request"}
     refused = [forward(client, name, token="another-token-here") for name in (connector, unknown, "nonsense")]
@@ -108,13 +113,14 @@ def test_a_large_body_of_a_known_sender_is_read_whole(client: Client, connector:
 
 
 def test_strangers_of_one_address_get_no_more_than_their_share(client: Client, connector: str) -> None:
-    with ExitStack() as stack:
-        for _ in range(40):
-            announced(stack, client, connector, sent=100_000)
-        time.sleep(0.3)
-        began = time.monotonic()
-        answer = forward(client, connector)
-        waited = time.monotonic() - began
-        assert push(client) < SECONDS / 2
-    assert answer.status_code in (202, 429)
-    assert waited < 120
+    def seconds_of_a_push_and_a_report() -> float:
+        """The push counts twelve times: it may take a second, the report three times the wait for a body."""
+        with ExitStack() as stack:
+            for _ in range(40):
+                announced(stack, client, connector, sent=100_000)
+            time.sleep(0.3)
+            began = time.monotonic()
+            assert forward(client, connector).status_code in (202, 429)
+            return max(time.monotonic() - began, 3 * SECONDS * push(client))
+
+    assert one_below(3 * SECONDS, seconds_of_a_push_and_a_report)
