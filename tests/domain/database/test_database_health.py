@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,9 +12,10 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
+from domain.database import health
 from domain.database.async_connections import AsyncDatabase
 from domain.database.connections import Connection, Database, pipelined
-from domain.database.health import CHECK_SECONDS, is_away
+from domain.database.health import CHECK_SECONDS, HURRY_SECONDS, is_away
 from domain.database.options import SERVING
 from domain.database.statements import Query, Scalar
 from tests.conftest import make_database
@@ -119,20 +120,30 @@ def test_a_query_cut_off_by_a_restart_is_repeated_and_nothing_is_stored_twice(ur
     asyncio.run(scenario())
 
 
-def count_waiting(database: Database) -> int:
-    return database._pool.get_stats().get("requests_waiting", 0)
+class FullPool:
+    """A pool that has no connection for its caller, while others get one, or nobody does."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+
+    @contextmanager
+    def connection(self, timeout: float | None) -> Iterator[Connection]:
+        self._meanwhile()
+        raise PoolTimeout
+        yield  # never
 
 
-def test_a_timeout_at_a_busy_pool_does_not_shorten_later_waits(url: str) -> None:
-    """The server answers, so later waits have their whole time."""
-    with Database(url, pool_size=1, timeout_seconds=2, fail_fast=True) as database, ThreadPoolExecutor(1) as threads:
-        with database.transaction():
-            with pytest.raises(PoolTimeout), database.transaction():
-                pass
-            before = count_waiting(database)
-            waiting = threads.submit(seconds_of, Database.transaction, database)
-            eventually(lambda: count_waiting(database), lambda count: count > before)
-        waiting.result()
+@pytest.mark.parametrize(("others_get_one", "seconds"), [(True, None), (False, HURRY_SECONDS)])
+def test_a_timeout_at_a_busy_pool_does_not_shorten_later_waits(
+    url: str, monkeypatch: pytest.MonkeyPatch, others_get_one: bool, seconds: float | None
+) -> None:
+    """The server answers, so later waits have their whole time. Where nobody got a connection, it counts as away."""
+    monkeypatch.setattr(health, "AWAY_SECONDS", 600)
+    with Database(url, fail_fast=True) as database:
+        pool: Any = FullPool(lambda: others_get_one and seconds_of(Database.transaction, database))
+        with pytest.raises(PoolTimeout), database._borrowed(pool):
+            pass
+        assert database._health.waiting_seconds() == seconds
 
 
 def test_connections_that_the_server_ended_for_idling_fail_no_transaction(url: str) -> None:
