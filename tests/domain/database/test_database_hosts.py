@@ -23,7 +23,7 @@ from domain.database.statements import NotNull, Query, Statement
 from domain.migrations import engine
 from scheduler.leader import Leadership, LeadershipLost
 from tests.servers import OverTcp
-from tests.service import takes_less
+from tests.service import one_below, takes_less
 
 Use = Callable[[Database], AbstractContextManager[Connection]]
 
@@ -107,12 +107,18 @@ def store_within(use: Callable[[], AbstractContextManager[Connection]], seconds:
 
 @pytest.mark.parametrize("use", USES)
 def test_after_a_fail_over_the_pools_find_the_new_primary_within_seconds(hosts: Hosts, use: Use) -> None:
-    with Database(hosts.url, limits=SERVING, fail_fast=True) as database:
-        assert store_within(lambda: use(database), 180) == hosts.ports[0]
-        hosts.fail_over(1)
-        assert store_within(lambda: use(database), 180) == hosts.ports[1]
-        hosts.fail_over(0)
-        assert store_within(lambda: use(database), 180) == hosts.ports[0]
+    def slowest_of_two_fail_overs() -> float:
+        with Database(hosts.url, limits=SERVING, fail_fast=True) as database:
+            assert store_within(lambda: use(database), 180) == hosts.ports[0]
+            waits = []
+            for primary in (1, 0):
+                hosts.fail_over(primary)
+                started = time.monotonic()
+                assert store_within(lambda: use(database), 180) == hosts.ports[primary]
+                waits.append(time.monotonic() - started)
+        return max(waits)
+
+    assert one_below(5, slowest_of_two_fail_overs)
 
 
 def test_a_change_on_a_standby_is_an_error_of_a_server_that_is_away(hosts: Hosts) -> None:
@@ -127,20 +133,22 @@ def test_a_change_on_a_standby_is_an_error_of_a_server_that_is_away(hosts: Hosts
 
 
 def test_an_event_loop_finds_the_new_primary(hosts: Hosts) -> None:
-    async def scenario() -> None:
+    async def slowest_of_two_fail_overs() -> float:
         # one connection: a second one may be under way to the old primary while the fail-over holds up the event loop
         async with AsyncDatabase(hosts.url, pool_size=1) as database:
             assert await database.store(STORE) == hosts.ports[0]
             hosts.fail_over(1)
             with pytest.raises(ServerReadOnly):
                 await database.store(STORE)
-            async with asyncio.timeout(180):
-                assert await database.store(STORE) == hosts.ports[1]
+            started = time.monotonic()
+            assert await database.store(STORE) == hosts.ports[1]
+            first = time.monotonic() - started
             hosts.fail_over(0)
-            async with asyncio.timeout(180):
-                assert await database.ask(STORE) == hosts.ports[0]  # it is asked again by itself
+            started = time.monotonic()
+            assert await database.ask(STORE) == hosts.ports[0]  # it is asked again by itself
+            return max(first, time.monotonic() - started)
 
-    asyncio.run(scenario())
+    assert one_below(5, lambda: asyncio.run(slowest_of_two_fail_overs()))
 
 
 def test_commands_migrations_and_the_leader_go_to_the_primary(hosts: Hosts) -> None:
@@ -171,17 +179,22 @@ def test_a_leader_whose_server_goes_away_leads_no_more_and_another_leads_on_the_
 
 
 def test_a_dead_machine_costs_a_process_its_time_out_once(hosts: Hosts) -> None:
-    with dead_machine() as dead:
-        url = hosts.address(dead, hosts.ports[0])
-        started = time.monotonic()
-        with open_session(url, SERVING):
-            assert time.monotonic() - started >= CONNECTION_SECONDS
+    def seconds_of_the_first_session() -> float:
+        with dead_machine() as dead:
+            url = hosts.address(dead, hosts.ports[0])
+            started = time.monotonic()
+            with open_session(url, SERVING):
+                took = time.monotonic() - started
 
-        def ask_again() -> None:
-            with open_session(url, SERVING), Database(url, limits=SERVING) as database, database.transaction():
-                pass
+            def ask_again() -> None:
+                with open_session(url, SERVING), Database(url, limits=SERVING) as database, database.transaction():
+                    pass
 
-        assert takes_less(CONNECTION_SECONDS, ask_again)
+            assert took >= CONNECTION_SECONDS
+            assert takes_less(CONNECTION_SECONDS, ask_again)
+        return took
+
+    assert one_below(CONNECTION_SECONDS + 2, seconds_of_the_first_session)
 
 
 def test_the_last_primary_is_asked_first_and_no_host_is_left_out(hosts: Hosts) -> None:
