@@ -16,7 +16,7 @@ from domain.lifecycle import Role
 from domain.settings import STACK_FILE
 from tests.chaos.test_kills import children, running_stack
 from tests.factories import JOLIET, route_body, signed_in
-from tests.service import Client, Service, eventually
+from tests.service import Client, Service, eventually, one_below
 
 pytestmark = pytest.mark.servers
 
@@ -84,11 +84,17 @@ def test_a_restart_between_requests_fails_no_request(stack: tuple[Service, int],
                 assert one.result().status_code < 300
         time.sleep(2)
 
-        restart(service, supervisor, stop_signal)
-        time.sleep(1)
+        def slowest_after_a_restart() -> float:
+            restart(service, supervisor, stop_signal)
+            time.sleep(1)
+            slowest = 0.0
+            for name, ask in everything(client, browser).items():
+                status, seconds = timed(ask)
+                assert status < 300, name
+                slowest = max(slowest, seconds)
+            return slowest
 
-        for name, ask in everything(client, browser).items():
-            assert ask().status_code < 300, name
+        assert one_below(2.5, slowest_after_a_restart)  # some hundredths on an idle machine
 
 
 def test_a_restart_under_load_fails_only_requests_that_it_cuts_off(stack: tuple[Service, int]) -> None:

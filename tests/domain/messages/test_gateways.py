@@ -137,6 +137,7 @@ def test_a_silent_gateway_is_waited_for_up_to_the_time_limit(gateway: Gateway) -
 
     assert send(gateway.url, seconds=SECONDS) == Fault("the gateway did not answer within 0.8 s", in_doubt=True)
     assert time.monotonic() - started < 120
+    assert len(gateway.received) <= 1, "a driver is told once"
 
 
 def test_a_gateway_that_trickles_is_cut_off(gateway: Gateway) -> None:
