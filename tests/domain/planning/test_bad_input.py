@@ -3,6 +3,7 @@
 import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from domain.roads import Leg, Road
 from domain.stations.offers import Offer
 from tests.domain.planning.plans import NOW, feasible, inputs, meridian, offers, priced
 from tests.repeatable import examples
+from tests.service import one_below
 
 
 def driven(plan: ComputedPlan | NoPlan) -> ComputedPlan | NoPlan:
@@ -56,6 +58,12 @@ def beside(road: Road, count: int, *, detour_miles: float = 5.0, prices: tuple[f
     ]
 
 
+def processor_seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("prices", [(), (3.999,), (3.899, 3.999, 4.199)])
 @pytest.mark.parametrize("miles", [60.0, 2000.0])
@@ -63,11 +71,9 @@ def test_a_corridor_of_five_thousand_candidates_takes_bounded_time(miles: float,
     """A plan takes tens of milliseconds, its reasons some seconds. The bounds have room for a busy machine."""
     road = meridian(miles)
     given = replace(inputs(road, fuel_percent=22.0), offers=beside(road, 5_000, prices=prices))
-    started = time.process_time()
+    assert one_below(2, lambda: processor_seconds(lambda: feasible(given)))
     plan = feasible(given)
-    assert time.process_time() - started < 20
-    driven(plan)
-    assert time.process_time() - started < 600
+    assert one_below(60, lambda: processor_seconds(lambda: driven(plan)))
 
 
 @pytest.mark.slow
@@ -78,10 +84,8 @@ def test_a_truck_low_on_fuel_among_five_thousand_stations_has_a_plan_in_bounded_
         offers=beside(road, 1_000),
         further_offers=beside(road, 5_000, detour_miles=FURTHEST_DETOUR_MILES),
     )
-    started = time.process_time()
-    plan = feasible(given)
-    assert time.process_time() - started < 200
-    assert plan.is_low_on_fuel
+    assert feasible(given).is_low_on_fuel
+    assert one_below(20, lambda: processor_seconds(lambda: feasible(given)))
 
 
 def test_the_first_of_the_cheapest_stations_at_one_point_is_chosen() -> None:

@@ -1,9 +1,11 @@
 """Imports of stations, deals and taxes from CSV files: what they keep and change."""
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -378,16 +380,22 @@ def test_a_deal_of_an_earlier_release_keeps_its_id_as_number(connection: Connect
     assert store_deal(connection, fleet.company_id, None, deal("C"), DOT, now=now) == row.id + 1
 
 
+def processor_seconds(connection: Connection) -> float:
+    """Processor time of this process, and of its session in PostgreSQL."""
+    used = Path(f"/proc/{connection.info.backend_pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return time.process_time() + sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
 def test_twenty_thousand_deals_come_again_within_seconds(database: Database, csv_file: CsvFile, now: datetime) -> None:
-    """PostgreSQL compared each row of the file with each deal: more than a minute."""
+    """PostgreSQL compared each row of the file with each deal: more than a minute of its processor."""
     path = csv_file(DEALS, *(f"brand {number},3.1" for number in range(20_000)))
     with database.transaction() as connection:
         fleet = make_fleet(connection)
         store_deal_rows(connection, fleet.company_id, path, now=now)
-    started = time.process_time()
     with database.transaction() as connection:
+        started = processor_seconds(connection)
         assert counts(store_deal_rows(connection, fleet.company_id, path, now=now)) == (0, 0, 20_000)
-    assert time.process_time() - started < 60
+        assert processor_seconds(connection) - started < 20
 
 
 def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
@@ -464,9 +472,9 @@ def test_a_hundred_thousand_stations_take_seconds(
     )
     seen: list[int] = []
 
-    started = time.process_time()
+    started = processor_seconds(connection)
     report = store_station_rows(connection, path, now=now, progress=seen.append)
-    seconds = time.process_time() - started
+    seconds = processor_seconds(connection) - started
 
     record_property("seconds", seconds)
     assert counts(report) == (100_000, 0, 0)
