@@ -31,7 +31,7 @@ class Needs(NamedTuple):
         return (
             f"the build needs about {_size(self.disk_bytes)} of disk ({_size(self.tiles_bytes)} stay),"
             f" {_size(self.memory_bytes)} of memory and {_duration(self.seconds)};"
-            " a file with roads alone four times the disk and three times the time"
+            " if the file has roads alone, four times the disk and three times the time"
         )
 
 

@@ -133,7 +133,7 @@ def test_every_stage_of_the_builder_begins_later_than_the_one_before() -> None:
 
 def test_needs_grow_with_the_extract_and_shrink_with_threads() -> None:
     small, large = needs_of(1_000_000, 4), needs_of(11_000_000_000, 4)
-    roads_alone = "a file with roads alone four times the disk and three times the time"
+    roads_alone = "if the file has roads alone, four times the disk and three times the time"
     assert small.in_words() == (
         f"the build needs about 6 MB of disk (1 MB stay), 152 MB of memory and 1 s; {roads_alone}"
     )
