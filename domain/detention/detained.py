@@ -16,7 +16,7 @@ from domain.database.statements import Command, NotNull, Statement
 from domain.detention.fixes_at_stop import read_fixes_since, with_departure
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.routes.visits import IMPLIED, load_visits, note_detention_judged
+from domain.routes.visits import IMPLIED, JudgedStay, load_visits, note_detention_judged
 
 FOUND_WITHIN = timedelta(days=7)
 """Arrivals longer ago are not looked at."""
@@ -73,15 +73,10 @@ _FREE_TIME_OVER = Statement(
 newest are judged first: a stop that cannot be judged yet holds up no other."""
 
 
-class _Stop(NamedTuple):
-    route_id: UUID
-    stop: int
-
-
 _NOTHING_LEFT = Statement(
-    _Stop,
+    JudgedStay,
     f"""
-    SELECT v.route_id, v.stop
+    SELECT v.route_id, v.stop, v.arrived_at, v.departed_at
     FROM visits v JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
     WHERE v.is_to_judge AND v.arrived_at > %(since)s AND v.departed_at IS NOT NULL AND {is_at_work("c.id")}
       AND (v.departure_evidence->>'source' IS NOT DISTINCT FROM '{IMPLIED}'
@@ -108,13 +103,13 @@ _STORE = Command(
 
 def find_detained(connection: Connection, *, radius_meters: float, now: datetime, limit: int = 500) -> int:
     """Judges the stops whose free time has ended since the last pass. Returns how many trucks are detained."""
-    detained, noted = 0, list[tuple[UUID, int]]()
+    detained, noted = 0, list[JudgedStay]()
     since = now - FOUND_WITHIN
     for at_stop in _FREE_TIME_OVER.all(connection, {"since": since, "limit": limit}):
         judged = _is_detained(connection, at_stop, radius_meters)
         if judged is not None:
             _STORE.execute(connection, (*_row(at_stop), judged, now))
-            noted.append((at_stop.route_id, at_stop.stop))
+            noted.append(JudgedStay(at_stop.route_id, at_stop.stop, at_stop.arrived_at, at_stop.departed_at))
             detained += judged
     note_detention_judged(
         connection, [*noted, *_NOTHING_LEFT.all(connection, {"since": since, "limit": _NOTED_AT_ONCE})]

@@ -77,8 +77,10 @@ _STORE_VISITS = Command(
         vehicle_id = excluded.vehicle_id, arrived_at = excluded.arrived_at, departed_at = excluded.departed_at,
         arrival_evidence = excluded.arrival_evidence, departure_evidence = excluded.departure_evidence,
         stored_at = excluded.stored_at,
-        is_to_judge = visits.is_to_judge OR (visits.vehicle_id, visits.arrived_at, visits.departed_at)
-            IS DISTINCT FROM (excluded.vehicle_id, excluded.arrived_at, excluded.departed_at)
+        is_to_judge = visits.is_to_judge
+            OR (visits.vehicle_id, visits.arrived_at, visits.departed_at, visits.departure_evidence->>'source')
+               IS DISTINCT FROM (excluded.vehicle_id, excluded.arrived_at, excluded.departed_at,
+                                 excluded.departure_evidence->>'source')
     """
 )
 
@@ -101,16 +103,31 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
         _STORE_VISITS.execute(connection, {"now": now, "visits": as_json(rows), "routes": list(visits)})
 
 
+class JudgedStay(NamedTuple):
+    """A visit as it was when its detention was judged."""
+
+    route_id: UUID
+    stop: int
+    arrived_at: datetime
+    departed_at: datetime | None
+
+
 _NOTE_DETENTION_JUDGED = Command(
-    "UPDATE visits v SET is_to_judge = false FROM unnest(%s::uuid[], %s::int[]) AS judged (route_id, stop)"
-    " WHERE v.route_id = judged.route_id AND v.stop = judged.stop"
+    """
+    UPDATE visits v SET is_to_judge = false
+    FROM unnest(%s::uuid[], %s::int[], %s::timestamptz[], %s::timestamptz[])
+         AS judged (route_id, stop, arrived_at, departed_at)
+    WHERE v.route_id = judged.route_id AND v.stop = judged.stop
+      AND (v.arrived_at, v.departed_at) IS NOT DISTINCT FROM (judged.arrived_at, judged.departed_at)
+    """
 )
 
 
-def note_detention_judged(connection: Connection, stops: Sequence[tuple[UUID, int]]) -> None:
-    """Leaves visits out of the passes that look for detained trucks, until they change. Their routes are locked."""
-    if stops:
-        _NOTE_DETENTION_JUDGED.execute(connection, ([route_id for route_id, _ in stops], [stop for _, stop in stops]))
+def note_detention_judged(connection: Connection, stays: Sequence[JudgedStay]) -> None:
+    """Leaves visits out of the passes that look for detained trucks, until they change. Their routes are locked; one
+    that has changed before the lock, while the pass read it, is judged by the next pass."""
+    if stays:
+        _NOTE_DETENTION_JUDGED.execute(connection, [list(column) for column in zip(*stays, strict=True)])
 
 
 class _Judged(NamedTuple):

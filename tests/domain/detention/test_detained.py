@@ -1,6 +1,7 @@
 """Trucks that are kept at a stop: found once, also when late, and never without a proof."""
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -21,8 +22,10 @@ from domain.detention.detained import find_detained
 from domain.detention.dwells import Dwell, read_dwell
 from domain.detention.statement import facts, pdf_statement
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.visits import JudgedStay, load_visits, note_detention_judged, store_visits
 from domain.settings import Settings
 from domain.signing.signing_keys import signing_key
+from domain.telematics.arrivals import ManualStopEvent
 from domain.webhooks.events import CapturedEvent, prepare_payloads
 from tests.domain.helpers import imported, north_of, place_of, post, visits_of
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
@@ -186,6 +189,38 @@ def test_a_stop_that_was_left_in_time_is_looked_at_again_only_when_it_changes(tr
     truck.connection.execute("UPDATE visits SET departed_at = NULL WHERE route_id = %s", (truck.route_id,))
     truck.send([240, 242, 244], meters=4_000.0, speed_mph=50.0)
     assert truck.is_to_judge, "another departure"
+
+
+def test_a_stop_that_changes_while_a_pass_reads_it_is_judged_by_the_next_one(truck: Truck) -> None:
+    truck.stand(2.0)
+    truck.drive_off(2.2)
+    arrived_at, departed_at = truck.connection.execute(
+        "SELECT arrived_at, departed_at FROM visits WHERE route_id = %s", (truck.route_id,)
+    ).fetchone() or (None, None)
+    assert arrived_at is not None
+    read = JudgedStay(truck.route_id, 0, arrived_at, departed_at)
+
+    truck.connection.execute("UPDATE visits SET departed_at = NULL WHERE route_id = %s", (truck.route_id,))
+    note_detention_judged(truck.connection, [read])
+    assert truck.is_to_judge
+
+    note_detention_judged(truck.connection, [read._replace(departed_at=None)])
+    assert not truck.is_to_judge
+
+
+def test_a_departure_that_was_implied_is_judged_once_somebody_has_seen_it(truck: Truck) -> None:
+    truck.stand(4.0)
+    truck.drive_off(4.2)
+    evidence = "UPDATE visits SET departure_evidence = %s WHERE route_id = %s"
+    truck.connection.execute(evidence, ('{"rule": "", "fixes": [], "source": "implied", "stop": 1}', truck.route_id))
+    assert truck.sweep(4.3) == 0
+    assert not truck.is_to_judge
+
+    visits = load_visits(truck.connection, [truck.route_id])
+    (visit,) = visits[truck.route_id].values()
+    seen = replace(visit, departure=ManualStopEvent("dee@example.com", "the yard's camera", truck.arrived_at))
+    store_visits(truck.connection, {truck.route_id: {0: seen}}, now=truck.arrived_at)
+    assert truck.sweep(4.4) == 1
 
 
 def test_a_stop_whose_appointment_was_moved_to_an_earlier_hour_is_judged_again(truck: Truck) -> None:
