@@ -11,7 +11,7 @@ import msgspec
 
 from domain.database.connections import Tenant
 from domain.encoding import write
-from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
+from domain.session_priority import GIVES_WAY, SessionPriority
 from domain.settings import SECRETS, Settings
 from domain.telemetry.logs import get_logger
 from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
@@ -137,10 +137,9 @@ class _Previewer:
 
     async def ask(self, message: bytes, hurries_at: float) -> Reply:
         """The reply. From that moment of the event loop on, the process no longer gives way to others."""
-        loop = asyncio.get_running_loop()
-        if loop.time() < hurries_at:
+        if asyncio.get_running_loop().time() < hurries_at:
             self._priority.become(GIVES_WAY)
-        hurry = loop.call_at(hurries_at, self._priority.become, IN_A_HURRY)
+        hurry = asyncio.create_task(self._priority.hurry_at(hurries_at))
         try:
             reply: Reply = read_reply(await self._exchange(message))
         finally:

@@ -40,7 +40,12 @@ def test_a_process_is_started_replaced_and_killed(
     monkeypatch.setattr(processes, "ANSWER_SECONDS", 300)
     monkeypatch.setattr(processes, "HURRY_SECONDS", 300)
     asked_for: list[int] = []
-    monkeypatch.setattr(SessionPriority, "become", lambda _, niceness: asked_for.append(niceness))
+
+    def note(_: SessionPriority, niceness: int) -> bool:
+        asked_for.append(niceness)
+        return True
+
+    monkeypatch.setattr(SessionPriority, "become", note)
 
     async def walk() -> None:
         previews = PreviewProcesses(settings)
@@ -79,19 +84,36 @@ def test_a_process_is_started_replaced_and_killed(
     asyncio.run(walk())
 
 
+def test_a_process_hurries_as_soon_as_the_kernel_takes_the_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes one of all processes' changes within a tenth of a second: another ask may have hurried just then."""
+    written: list[str] = []
+
+    def write(_: Path, text: str) -> None:
+        written.append(text)
+        if len(written) < 3:
+            raise BlockingIOError
+
+    monkeypatch.setattr(Path, "write_text", write)
+    monkeypatch.setattr("domain.session_priority.AGAIN_SECONDS", 0.0)
+    asyncio.run(SessionPriority(tmp_path / "autogroup").hurry_at(0.0))
+    assert written == [str(IN_A_HURRY)] * 3
+
+
 def test_a_refused_change_of_priority_is_made_up_for(tmp_path: Path) -> None:
     group = tmp_path / "autogroup"
-    priority = SessionPriority(group)
+    session = SessionPriority(group)
     group.mkdir()
-    priority.become(GIVES_WAY)
+    session.become(GIVES_WAY)
     group.rmdir()
-    priority.become(GIVES_WAY)
+    session.become(GIVES_WAY)
     assert group.read_text() == str(GIVES_WAY)
 
     group.unlink()
-    priority.become(GIVES_WAY)
+    session.become(GIVES_WAY)
     assert not group.exists()
-    priority.become(IN_A_HURRY)
+    session.become(IN_A_HURRY)
     assert group.read_text() == str(IN_A_HURRY)
 
 

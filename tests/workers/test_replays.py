@@ -56,11 +56,12 @@ def _replays_alone(settings: Settings, telling: Connection) -> None:
     """A process that stops itself after it has asked the kernel twice."""
     asked: list[int] = []
 
-    def become(self: SessionPriority, niceness: int) -> None:
+    def become(self: SessionPriority, niceness: int) -> bool:
         asked.append(niceness)
         telling.send(niceness)
         if len(asked) == 2:
             os.kill(os.getpid(), signal.SIGTERM)
+        return True
 
     SessionPriority.become = become  # type: ignore[method-assign]  # in this process alone
     os.setsid()
