@@ -85,7 +85,8 @@ class _Answered(NamedTuple):
         return stops[sequence]
 
     def place_of_truck(self, link: DriverLink, at: datetime) -> Point | None:
-        """The truck's last place; None where it was there at another time. The sandbox simulates time."""
+        """The truck's last place; None where it was there at another time. The sandbox simulates time. After the trip
+        another driver may have the truck."""
         if self.newest_at is None or self.latitude is None or self.longitude is None:
             return None
         is_then = abs(self.newest_at - at) <= _TRUCK_IS_THERE_FOR or link.environment != Environment.LIVE
@@ -195,7 +196,7 @@ def _store(
     now: datetime,
 ) -> None:
     told_at = believed_time(given.told_at, since=answered.generated_at, now=now)
-    place = given.place or answered.place_of_truck(link, told_at or now)
+    place = given.place or (answered.place_of_truck(link, told_at or now) if not is_late else None)
     _STORE.one(
         connection,
         (

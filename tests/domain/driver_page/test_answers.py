@@ -50,6 +50,18 @@ def test_where_the_phone_tells_no_place_that_of_the_truck_at_that_time_is_kept(
     assert (kept.latitude, kept.longitude) == place
 
 
+def test_after_the_trip_another_driver_may_have_the_truck_so_its_place_is_not_kept(
+    trip: AnsweredTrip, fleet: Fleet
+) -> None:
+    truck_at(trip.connection, fleet.live, fleet.trucks[0], trip.now, 41.5, -87.0)
+    trip.end()
+
+    assert trip.take(trip.given()).outcome == "late"
+
+    (kept,) = trip.answers
+    assert (kept.latitude, kept.longitude) == (None, None)
+
+
 def test_an_answer_to_a_plan_of_another_trip_is_refused(trip: AnsweredTrip, fleet: Fleet) -> None:
     other = trip_with_plan(trip.connection, fleet.live, now=trip.now)
     with pytest.raises(ImpossibleAnswer, match="not of this trip"):
