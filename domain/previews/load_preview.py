@@ -16,7 +16,7 @@ from domain.database.connections import Tenant
 from domain.ids import shown_id
 from domain.ifta.driven_routes import TaxRate, read_tax_rates
 from domain.ifta.quarters import Quarter
-from domain.ifta.report import tax_due
+from domain.ifta.report import NO_MEMBERS, tax_due
 from domain.lifecycle import Environment
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, PlannedPoint, cents
 from domain.planning.menu import find_choices
@@ -97,7 +97,7 @@ def _answer(
         gallons_burned=round(tank.burned_gallons, _FIGURE_DECIMALS),
         end_fuel_percent=tank.end_percent,
         cost_per_mile=_cost_per_mile(plan, tank.burned_gallons),
-        tax_dollars=_sum([one.tax_dollars for one in states]),
+        tax_dollars=_tax(states),
         states=states,
         relaxed=[
             RelaxedPolicyLimit(_camel(one.limit), one.policy, one.used)
@@ -228,9 +228,11 @@ def _state(
     )
 
 
-def _sum(dollars: Sequence[float | None]) -> float | None:
-    known = [Decimal(str(one)) for one in dollars if one is not None]
-    return float(sum(known)) if len(known) == len(dollars) else None
+def _tax(states: Sequence[PreviewState]) -> float | None:
+    """The sum over the states; None where that of a member of IFTA is not known."""
+    if any(one.tax_dollars is None and one.state not in NO_MEMBERS for one in states):
+        return None
+    return float(sum(Decimal(str(one.tax_dollars)) for one in states if one.tax_dollars is not None))
 
 
 def _second_ways(plan: Plan) -> list[PreviewSecondWay]:

@@ -245,7 +245,7 @@ class LoadPreview(Shape, omit_defaults=True):
         float | None,
         Meta(description="Dollars of the fuel burned, at the plan's average price, and of the detours to its stops."),
     ]
-    tax_dollars: Annotated[float | None, Meta(description="The sum over the states; null where a rate is missing.")]
+    tax_dollars: Annotated[float | None, Meta(description="The sum of all; null where a member's rate is missing.")]
     states: list[PreviewState]
     relaxed: list[RelaxedPolicyLimit]
     second_ways: list[PreviewSecondWay]

@@ -255,6 +255,24 @@ def test_a_trip_of_no_miles_is_a_plan_without_stops(previews: Previews) -> None:
     assert (answer.fuel_plan.stops, answer.distance_miles, answer.cost_per_mile) == ([], 0, None)
 
 
+def test_miles_of_no_member_of_ifta_leave_the_tax_known(
+    previews: Previews, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = {one.state for one in previews.of(**load()).answer.states} - {"IN"}
+    connection.execute("DELETE FROM fuel_taxes")
+    connection.execute(
+        "INSERT INTO fuel_taxes (state, valid_from, rate_per_gallon) SELECT unnest(%s::text[]), '2020-01-01', 0.5",
+        (list(states),),
+    )
+    assert previews.of(**load()).answer.tax_dollars is None
+
+    monkeypatch.setattr("domain.previews.load_preview.NO_MEMBERS", frozenset({"IN"}))
+    answer = previews.of(**load()).answer
+    known = [one.tax_dollars for one in answer.states if one.tax_dollars is not None]
+    assert len(known) == len(answer.states) - 1
+    assert answer.tax_dollars == pytest.approx(sum(known))
+
+
 def test_a_road_past_too_many_truck_stops_is_refused(previews: Previews, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.domain.previews.loads.MOST_PASSES", 20)
     with pytest.raises(Invalid, match=r"policy\.maxDetourMiles: The road passes"):

@@ -176,7 +176,7 @@ class LoadPreview(Struct, kw_only=True):
         ]
         | None
     ) = field(name="costPerMile")
-    tax_dollars: Annotated[float, Meta(description="The sum over the states; null where a rate is missing.")] | None = (
+    tax_dollars: Annotated[float, Meta(description="The sum of all; null where a member's rate is missing.")] | None = (
         field(name="taxDollars")
     )
     states: list[PreviewState]

@@ -378,7 +378,7 @@ export type components = {
             endFuelPercent: number | null;
             /** @description Dollars of the fuel burned, at the plan's average price, and of the detours to its stops. */
             costPerMile: number | null;
-            /** @description The sum over the states; null where a rate is missing. */
+            /** @description The sum of all; null where a member's rate is missing. */
             taxDollars: number | null;
             states: components["schemas"]["PreviewState"][];
             relaxed: components["schemas"]["RelaxedPolicyLimit"][];
