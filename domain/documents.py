@@ -99,6 +99,8 @@ class FuelStopFacts(TypedDict):
     offRoadMiles: float
     wayOut: WayOutDocument | None
     priceChange: PriceChangeDocument | None
+    hours: str | None
+    """When the station is open, in the words of a file."""
 
 
 class DriverFacts(TypedDict):

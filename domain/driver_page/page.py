@@ -46,6 +46,7 @@ class _Facts(msgspec.Struct, rename="camel", frozen=True):
     off_road_miles: float = 0.0
     way_out: ShownWayOut | None = None
     price_change: ShownPriceChange | None = None
+    hours: str | None = None
 
 
 class _DriverFacts(msgspec.Struct, rename="camel", frozen=True):
@@ -276,6 +277,7 @@ def _fuel_stop_of(
         off_road_miles=facts.off_road_miles,
         way_out=facts.way_out,
         price_change=facts.price_change,
+        hours=facts.hours,
         answer=answer,
     )
 

@@ -86,6 +86,8 @@ class ShownFuelStop:
     off_road_miles: float
     way_out: ShownWayOut | None
     price_change: ShownPriceChange | None
+    hours: str | None
+    """When the station is open, in the words of a file of stations; None where that is not known."""
     answer: ShownAnswer | None
     """The driver's newest answer to this stop; None where he has not answered."""
 

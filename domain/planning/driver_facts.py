@@ -47,6 +47,7 @@ def _facts_of(plan: ComputedPlan, offer: Offer, stop: PlannedFuelStop, sign: Sig
         "offRoadMiles": round(offer.detour_miles, 1),
         "wayOut": _way_out(stop.way_out),
         "priceChange": _price_change(offer.price_change),
+        "hours": offer.station.hours,
     }
 
 

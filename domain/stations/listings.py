@@ -20,6 +20,7 @@ class StoredStation(NamedTuple):
     state: str | None
     parking_spaces: int | None
     showers: int | None
+    hours: str | None
     retail_price: float | None
     priced_at: datetime | None
     retired_at: datetime | None

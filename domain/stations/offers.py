@@ -8,7 +8,8 @@ from domain.stations.prices import PriceParts, adjusted_price
 
 
 class Station(NamedTuple):
-    """A place that sells fuel. The places to park a truck and the showers are None where no file tells them."""
+    """A place that sells fuel. The places to park a truck, the showers and the hours are None where no file tells
+    them."""
 
     station_id: str
     name: str
@@ -20,6 +21,7 @@ class Station(NamedTuple):
     longitude: float
     parking_spaces: int | None = None
     showers: int | None = None
+    hours: str | None = None
 
 
 class Offer(NamedTuple):

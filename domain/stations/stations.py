@@ -15,7 +15,7 @@ from psycopg import sql
 
 from domain.audit.entries import Actor
 from domain.contract.captions import Caption
-from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, in_utc
+from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
 from domain.errors import FuelrouteError
@@ -49,6 +49,7 @@ class StationRow(Struct, frozen=True):
     state: Annotated[CellText | None, Caption("State")] = None
     parking_spaces: Annotated[CellText | None, Caption("Places to park a truck", "a number, yes or no")] = None
     showers: Annotated[CellText | None, Caption("Showers", "a number, yes or no")] = None
+    hours: Annotated[Text | None, Caption("Hours", "as drivers read it, 120 characters")] = None
     retail_price: Annotated[PricePerGallon | None, Caption("Retail price, dollars a gallon")] = None
     priced_at: SentMoment | None = None
 
@@ -84,6 +85,7 @@ STATION_FILE_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("parkingspacescount", "truckparkingspaces", "truckparking", "parking"), "parking_spaces"),
         **dict.fromkeys(("showercount", "showerscount", "numberofshowers", "shower"), "showers"),
+        **dict.fromkeys(("openinghours", "hoursofoperation", "operatinghours", "storehours"), "hours"),
     }
 )
 
@@ -98,6 +100,16 @@ def count_of(cell: str | int | None) -> int | None:
     if word.isascii() and word.isdecimal():
         return min(int(word[:9]), MOST_AMENITIES)
     return 1 if word in _YES else 0 if word in _NO else None
+
+
+_MOST_HOURS = 120
+
+
+def hours_of(cell: str | None) -> str | None:
+    """The hours in a cell of a file, in its own words. None for an empty cell, and for one that nobody would read in a
+    cab, such as a list of all days in JSON."""
+    words = " ".join((cell or "").split())
+    return words if words and len(words) <= _MOST_HOURS and words[0] not in "[{" else None
 
 
 class StationExists(FuelrouteError):
@@ -198,9 +210,9 @@ def _store_stations(
         told = stored(row)
         if row.state is not None and row.state not in US_STATES:
             told = (*told[:state_place], code_of_state(row.state), *told[state_place + 1 :])
-        if row.parking_spaces is not None or row.showers is not None:
-            counts = count_of(row.parking_spaces), count_of(row.showers)
-            told = (*told[:first_amenity], *counts, *told[first_amenity + 2 :])
+        if row.parking_spaces is not None or row.showers is not None or row.hours is not None:
+            amenities = count_of(row.parking_spaces), count_of(row.showers), hours_of(row.hours)
+            told = (*told[:first_amenity], *amenities, *told[first_amenity + 3 :])
         return (*told, row.priced_at or now, None)
 
     absent = stage_rows(connection, "stations", columns, told, values).difference(_NOT_COLUMNS)

@@ -29,6 +29,8 @@ class Stations(SQLModel, table=True):
     parking_spaces: int | None = None
     """Places to park a truck; NULL where no file tells them."""
     showers: int | None = None
+    hours: str | None = None
+    """When it is open, in the words of a file; NULL where no file tells it."""
 
 
 class Deals(SQLModel, table=True):

@@ -234,7 +234,7 @@ class Stations(RecordKind[StoredStation, StationFileRow]):
     fields = captioned_fields(
         StationFileRow,
         *("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude", "retail_price"),
-        *("parking_spaces", "showers"),
+        *("parking_spaces", "showers", "hours"),
         *_UNIT_FIELDS,
     )
     unit_fields = _UNIT_FIELDS

@@ -48,7 +48,8 @@ def test_the_page_shows_the_trip_and_its_headers_keep_the_link_secret(anonymous:
     answer = anonymous.get(f"/d/{token}")
 
     assert answer.status_code == 200
-    for told in ("Trip LOAD-1", "Truck 101", "Lakeside Travel Plaza", "exit 122, on the right", "Love&#39;s 305"):
+    stop = "Lakeside Travel Plaza", "Hours: 24/7", "exit 122, on the right", "Love&#39;s 305"
+    for told in ("Trip LOAD-1", "Truck 101", *stop):
         assert told in answer.text
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["x-robots-tag"] == "noindex, nofollow"

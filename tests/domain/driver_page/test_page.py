@@ -58,6 +58,7 @@ def test_the_page_begins_with_the_next_fuel_stop_and_the_miles_from_the_truck(
     assert page.plan is not None
     first, second = page.plan.fuel_stops
     assert (first.name, first.exit, first.is_on_left, first.mile) == ("Lakeside Travel Plaza", "122", False, 130.4)
+    assert (first.hours, second.hours) == ("24/7", None)
     assert first.miles_away is not None
     assert 60 < first.miles_away < 75
     assert second.miles_away is not None

@@ -27,6 +27,7 @@ FACTS: DriverFacts = {
             "offRoadMiles": 0.3,
             "wayOut": {"name": "Love's 305", "mile": 160.4, "latitude": 41.7, "longitude": -85.4},
             "priceChange": {"at": "2026-11-21T06:00:00Z", "before": 3.455, "after": 3.655},
+            "hours": "24/7",
         },
         {
             "heading": "east",
@@ -37,6 +38,7 @@ FACTS: DriverFacts = {
             "offRoadMiles": 2.4,
             "wayOut": {"name": None, "mile": 812.4},
             "priceChange": None,
+            "hours": None,
         },
     ],
 }

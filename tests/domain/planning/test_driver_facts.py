@@ -47,10 +47,12 @@ def test_the_side_of_a_station_is_told_where_it_is_certain(offer: Offer, is_left
 
 def test_the_facts_of_a_plan_name_the_way_out_with_its_place() -> None:
     near, after = priced(300, 3.5), priced(340, 3.9)
+    near = near._replace(station=near.station._replace(hours="24/7"))
     facts = driver_facts_of(feasible(inputs(meridian(600.0), near, after, end_fuel_percent=20.0)))
 
     (stop,) = facts["fuelStops"]
     assert (stop["heading"], stop["road"], stop["priceChange"], facts["lowFuel"]) == ("north", None, None, False)
+    assert stop["hours"] == "24/7"
     assert stop["wayOut"] is not None
     assert stop["wayOut"]["mile"] == 340
     assert stop["wayOut"]["latitude"] == pytest.approx(after.station.latitude)

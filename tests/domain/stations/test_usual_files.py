@@ -1,5 +1,6 @@
 """Files as people have them: rows that say nothing, rows twice, prices in the wrong column, states by their names."""
 
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -168,6 +169,25 @@ def test_parking_and_showers_are_read_from_a_chain_s_list(connection: Connection
         "SELECT parking_spaces, showers FROM stations WHERE station_id LIKE 'PFJ-900_' ORDER BY station_id"
     )
     assert stored.fetchall() == [(120, 12), (0, 0), (1, None)]
+
+
+@pytest.mark.parametrize("column", ["Hours", "opening_hours", "Hours of Operation", "Store Hours"])
+def test_hours_are_kept_in_the_words_of_the_file(
+    connection: Connection, now: datetime, tmp_path: Path, column: str
+) -> None:
+    """The names are those of public lists of stations and of OpenStreetMap; no chain's own file with hours was seen. A
+    cell that nobody would read in a cab is not known, and its station is stored all the same."""
+    week = json.dumps([{"day": day, "open": "06:00", "close": "22:00"} for day in range(7)]).replace('"', '""')
+    told = ["24/7", "  Mon-Fri 6am - 10pm\u00a0", f'"{week}"', "x" * 500, ""]
+    path = tmp_path / "hours.csv"
+    rows = [f"HRS-{number},Stop {number},35.{number},-101.7,{cell}" for number, cell in enumerate(told)]
+    path.write_text("\n".join([f"station_id,name,latitude,longitude,{column}", *rows]), encoding="utf-8")
+
+    report = store_station_rows(connection, path, now=now)
+
+    assert (report.created, report.rejected) == (5, [])
+    stored = connection.execute("SELECT hours FROM stations WHERE station_id LIKE 'HRS-_' ORDER BY station_id")
+    assert [hours for (hours,) in stored] == ["24/7", "Mon-Fri 6am - 10pm", None, None, None]
 
 
 def test_a_file_without_these_columns_keeps_them(connection: Connection, now: datetime, tmp_path: Path) -> None:
