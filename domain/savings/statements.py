@@ -222,7 +222,8 @@ def _untold_changes(connection: Connection, company_id: UUID, month: date) -> li
 _KEEP = Command(
     f"""
     INSERT INTO statement_trips {_COLUMNS_OF_TRIP}
-    SELECT route.company_id, date_trunc('month', trip.planned_at AT TIME ZONE company.time_zone)::date,
+    SELECT route.company_id, greatest(date_trunc('month', trip.planned_at AT TIME ZONE company.time_zone)::date,
+               (made.month + interval '1 month')::date),
            trip.route_id, trip.planned_at, trip.unit_number, trip.gallons, trip.cost_cents, trip.saved_cents,
            trip.bought_gallons, trip.paid_cents, trip.at_average_cents, coalesce(trip.driven_at, %(now)s::timestamptz),
            CASE WHEN trip.driven_at IS NULL THEN '{LeftOut.FORGOTTEN}' ELSE trip.left_out END,
@@ -230,11 +231,19 @@ _KEEP = Command(
     FROM ({COUNTED_TRIPS} AND s.route_id = ANY(%(route_ids)s)
         AND s.planned_at > %(now)s::timestamptz - interval '{_KEPT_DAYS} days') AS trip
     JOIN routes route ON route.id = trip.route_id JOIN companies company ON company.id = route.company_id
-    WHERE NOT EXISTS (SELECT FROM savings_statements made WHERE made.company_id = company.id
-        AND made.month >= date_trunc('month', trip.planned_at AT TIME ZONE company.time_zone)::date)
+    LEFT JOIN LATERAL (
+        SELECT newest.month, coalesce(
+            (newest.figures->'hours'->>1)::timestamptz,
+            (newest.month + interval '1 month') AT TIME ZONE newest.time_zone
+        ) AS counted_until
+        FROM savings_statements newest WHERE newest.company_id = company.id ORDER BY newest.month DESC LIMIT 1
+    ) AS made ON true
+    WHERE made.month IS NULL OR trip.planned_at >= made.counted_until
     ON CONFLICT DO NOTHING
     """
 )
+"""Keeps trips that the newest statement did not count. With another time zone since then, some of them may lie in its
+month."""
 
 
 def keep_for_statement(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> None:

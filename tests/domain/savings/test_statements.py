@@ -132,6 +132,20 @@ def test_a_trip_that_retention_forgets_first_is_in_the_statement(connection: Con
     assert made.sums.figures.plans == len(list(trips_of_statement(connection, fleet.company_id, OCTOBER))), "it is made"
 
 
+def test_a_trip_that_retention_forgets_after_a_change_of_the_time_zone_is_in_the_next_statement(
+    connection: Connection, fleet: Fleet
+) -> None:
+    """It was planned in November by the clock of October's statement, and in October by the clock since then."""
+    trip(connection, fleet, "OCTOBER")
+    forgotten = trip(connection, fleet, "FORGOTTEN", at=datetime(2026, 11, 1, 5, tzinfo=UTC))
+    set_policy(connection, fleet.company_id, Policy(time_zone="America/New_York"), DOT)
+    assert make(connection, fleet).sums.figures.plans == 1
+    set_policy(connection, fleet.company_id, Policy(time_zone="America/Los_Angeles"), DOT)
+    keep_for_statement(connection, [forgotten], now=IN_NOVEMBER)
+    delete_routes(connection, [forgotten])
+    assert make(connection, fleet, NOVEMBER, now=DEC_5).sums.figures.plans == 1
+
+
 def test_a_trip_that_retention_forgets_meanwhile_is_in_the_statement_once(connection: Connection, fleet: Fleet) -> None:
     """Retention has stored its figures already, and the statement still sees the route."""
     keep_for_statement(connection, [trip(connection, fleet, "FORGOTTEN")], now=IN_OCTOBER + timedelta(days=7))
