@@ -334,7 +334,7 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE ifta_filings SET reopened_at = NULL, compared_at = NULL, is_to_amend = true",
     ),
     ("UPDATE station_closures SET closed_until = '2100-01-01'", "UPDATE visits SET is_to_judge = false"),
-    ("UPDATE visits SET is_to_judge = true, departed_at = arrived_at",),
+    (f"UPDATE visits SET is_to_judge = true, stop = 1, arrived_at = '{SOME_TIME}', departed_at = '{SOME_TIME}'",),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""
