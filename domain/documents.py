@@ -101,6 +101,8 @@ class FuelStopFacts(TypedDict):
     priceChange: PriceChangeDocument | None
     hours: str | None
     """When the station is open, in the words of a file."""
+    pricedAt: str | None
+    """The time of the pump price that the price is made from; None where it is made from none, or changes by then."""
 
 
 class DriverFacts(TypedDict):

@@ -47,6 +47,7 @@ class _Facts(msgspec.Struct, rename="camel", frozen=True):
     way_out: ShownWayOut | None = None
     price_change: ShownPriceChange | None = None
     hours: str | None = None
+    priced_at: datetime | None = None
 
 
 class _DriverFacts(msgspec.Struct, rename="camel", frozen=True):
@@ -197,7 +198,7 @@ def _plan_of(row: TripOfLink, ahead: _Ahead) -> ShownPlan | None:
         id=row.plan_id,
         made_at=row.generated_at,
         fuel_stops=tuple(
-            _fuel_stop_of(stop, fact, miles, answer)
+            _fuel_stop_of(stop, fact, miles, answer, row.generated_at)
             for stop, fact, miles, answer in zip(
                 stops[first:], told[first:], ahead.miles_away, ahead.answers, strict=False
             )
@@ -254,7 +255,7 @@ def _fueled(answers: Sequence[ShownAnswer | None], made_at: datetime) -> int:
 
 
 def _fuel_stop_of(
-    stop: FuelStopDocument, facts: _Facts, miles_away: float | None, answer: ShownAnswer | None
+    stop: FuelStopDocument, facts: _Facts, miles_away: float | None, answer: ShownAnswer | None, made_at: datetime
 ) -> ShownFuelStop:
     return ShownFuelStop(
         number=stop["sequence"],
@@ -278,6 +279,7 @@ def _fuel_stop_of(
         way_out=facts.way_out,
         price_change=facts.price_change,
         hours=facts.hours,
+        priced_at=facts.priced_at or made_at,
         answer=answer,
     )
 

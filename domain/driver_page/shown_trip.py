@@ -88,6 +88,8 @@ class ShownFuelStop:
     price_change: ShownPriceChange | None
     hours: str | None
     """When the station is open, in the words of a file of stations; None where that is not known."""
+    priced_at: datetime
+    """The time of the pump price; the plan's own where the price is made from none, or is one to come."""
     answer: ShownAnswer | None
     """The driver's newest answer to this stop; None where he has not answered."""
 

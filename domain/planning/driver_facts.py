@@ -16,6 +16,7 @@ from domain.roads import Road
 from domain.roads.road_signs import Sign
 from domain.stations.arrival_prices import PriceChange
 from domain.stations.offers import Offer
+from domain.stations.prices import net_price
 
 SIDE_MILES = 0.15
 """A station nearer to the road's line may be on either side of it: the embedded roads are off by some 100 yards."""
@@ -48,6 +49,7 @@ def _facts_of(plan: ComputedPlan, offer: Offer, stop: PlannedFuelStop, sign: Sig
         "wayOut": _way_out(stop.way_out),
         "priceChange": _price_change(offer.price_change),
         "hours": offer.station.hours,
+        "pricedAt": _priced_at(offer),
     }
 
 
@@ -88,3 +90,11 @@ def _price_change(change: PriceChange | None) -> PriceChangeDocument | None:
     if change is None:
         return None
     return {"at": utc_text(change.at), "before": change.before, "after": change.after}
+
+
+def _priced_at(offer: Offer) -> str | None:
+    """The time of the pump price, where it makes the price: a quote or a fixed price may be lower."""
+    station, parts = offer.station, offer.parts
+    if station.priced_at is None or parts is None or parts.retail_price is None or offer.price_change is not None:
+        return None
+    return utc_text(station.priced_at) if net_price(None, parts.deals) != offer.net_price else None

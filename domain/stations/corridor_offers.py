@@ -120,8 +120,8 @@ class _Station(NamedTuple):
     parking_spaces: int | None
     showers: int | None
     hours: str | None
-    retail_price: float | None
     priced_at: datetime | None
+    retail_price: float | None
     tax_per_gallon: float | None
 
 
@@ -129,7 +129,7 @@ _STATIONS = Statement(
     _Station,
     """
     SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.parking_spaces,
-           s.showers, s.hours, s.retail_price, s.priced_at, tax.rate_per_gallon AS tax_per_gallon
+           s.showers, s.hours, s.priced_at, s.retail_price, tax.rate_per_gallon AS tax_per_gallon
     FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
     CROSS JOIN LATERAL (
         SELECT * FROM stations WHERE station_id = asked.station_id AND retired_at IS NULL OFFSET 0) AS s

@@ -22,6 +22,8 @@ class Station(NamedTuple):
     parking_spaces: int | None = None
     showers: int | None = None
     hours: str | None = None
+    priced_at: datetime | None = None
+    """The time of its newest pump price."""
 
 
 class Offer(NamedTuple):

@@ -200,7 +200,9 @@ def test_while_a_company_leaves_for_another_cell_its_pages_ask_for_patience_and_
 def test_prices_are_left_out_where_the_policy_says_so(
     anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
 ) -> None:
-    assert "$3.455" in anonymous.get(f"/d/{token}").text
+    page = anonymous.get(f"/d/{token}").text
+    assert "$3.455" in page
+    assert "Price as of" in page
     with service.database.transaction() as connection:
         set_policy(connection, trip.company_id, Policy(prices_for_drivers=False), DOT)
 
@@ -208,6 +210,7 @@ def test_prices_are_left_out_where_the_policy_says_so(
 
     assert "Lakeside Travel Plaza" in page
     assert "$" not in page
+    assert "Price as of" not in page
 
 
 # --- Answers ---------------------------------------------------------------------------------------------------

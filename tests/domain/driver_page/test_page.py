@@ -1,6 +1,6 @@
 """The page shows the fuel stops ahead of the truck, what a new plan has changed, and the state of the trip."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ def test_the_page_begins_with_the_next_fuel_stop_and_the_miles_from_the_truck(
     first, second = page.plan.fuel_stops
     assert (first.name, first.exit, first.is_on_left, first.mile) == ("Lakeside Travel Plaza", "122", False, 130.4)
     assert (first.hours, second.hours) == ("24/7", None)
+    assert (first.priced_at, second.priced_at) == (datetime(2026, 11, 19, 12, 5, tzinfo=UTC), page.plan.made_at)
     assert first.miles_away is not None
     assert 60 < first.miles_away < 75
     assert second.miles_away is not None

@@ -28,6 +28,7 @@ FACTS: DriverFacts = {
             "wayOut": {"name": "Love's 305", "mile": 160.4, "latitude": 41.7, "longitude": -85.4},
             "priceChange": {"at": "2026-11-21T06:00:00Z", "before": 3.455, "after": 3.655},
             "hours": "24/7",
+            "pricedAt": "2026-11-19T12:05:00Z",
         },
         {
             "heading": "east",
@@ -39,6 +40,7 @@ FACTS: DriverFacts = {
             "wayOut": {"name": None, "mile": 812.4},
             "priceChange": None,
             "hours": None,
+            "pricedAt": None,
         },
     ],
 }

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from domain.planning.driver_facts import driver_facts_of, is_on_left
 from domain.roads import Road
 from domain.roads.sphere import MILES_PER_DEGREE
+from domain.stations.arrival_prices import PriceChange
 from domain.stations.offers import Offer, Station
+from domain.stations.prices import Deal, PriceParts
 from tests.domain.planning.plans import feasible, inputs, meridian, priced
 
 EASTWARD = Road(
@@ -56,6 +59,33 @@ def test_the_facts_of_a_plan_name_the_way_out_with_its_place() -> None:
     assert stop["wayOut"] is not None
     assert stop["wayOut"]["mile"] == 340
     assert stop["wayOut"]["latitude"] == pytest.approx(after.station.latitude)
+
+
+SEEN = datetime(2026, 11, 19, 12, 5, tzinfo=UTC)
+RISE = PriceChange(SEEN, 3.4, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("parts", "change", "priced_at"),
+    [
+        (PriceParts(3.5), None, "2026-11-19T12:05:00Z"),
+        (PriceParts(3.8, [Deal(discount_per_gallon=0.3), Deal(net_price=3.6)]), None, "2026-11-19T12:05:00Z"),
+        (PriceParts(3.8, [Deal(net_price=3.5)]), None, None),
+        (PriceParts(None, [Deal(net_price=3.5)]), None, None),
+        (PriceParts(3.5), RISE, None),
+        (None, None, None),
+    ],
+    ids=["pump", "discount", "fixed price", "quote alone", "a price to come", "not known"],
+)
+def test_the_time_of_a_pump_price_is_told_where_it_makes_the_price(
+    parts: PriceParts | None, change: PriceChange | None, priced_at: str | None
+) -> None:
+    made = inputs(meridian(600.0), priced(300, 3.5, priced_at=SEEN), end_fuel_percent=20.0)
+    offers = [one._replace(parts=parts, price_change=change) for one in made.offers]
+
+    (stop,) = driver_facts_of(feasible(replace(made, offers=offers)))["fuelStops"]
+
+    assert stop["pricedAt"] == priced_at
 
 
 def test_the_facts_of_a_plan_that_uses_its_reserve_say_so() -> None:
