@@ -1,9 +1,10 @@
 """Takes the answers of drivers to the fuel stops of their plans, and does what follows from them.
 
-An answer is kept whatever it says; the first one with a key counts, and the same one again changes nothing. It is about
-a station, so it means the same where the driver has another plan by now: a stop that he refuses is left out of the
-plans of his route, and if his present plan stops there, a new one is made (`routes/plans/closed_stations.py`). An
-answer after the trip is kept as late, and changes nothing.
+An answer is kept whatever it says; the first one with a key counts, and the same one again changes nothing, nor does
+one with another key that says the same within a minute. It is about a station, so it means the same where the driver
+has another plan by now: a stop that he refuses is left out of the plans of his route, and if his present plan stops
+there, a new one is made (`routes/plans/closed_stations.py`). An answer after the trip is kept as late, and changes
+nothing.
 
 A station that two drivers of a company find closed is closed for the company. What a driver says of a purchase decides
 nothing by itself: it is shown beside the gauge and the card's fill."""
@@ -42,6 +43,9 @@ _LEFT_OUT_FOR = {
     RefusalReason.OTHER: timedelta(hours=12),
 }
 """Time for which plans of the route leave a refused station out, from the planned arrival there on."""
+
+SAME_WITHIN = timedelta(minutes=1)
+"""A driver on a slow network may give an answer again before he sees that it was taken. Within this time it is one."""
 
 TWO_DRIVERS = Actor("Fuelroute", "two drivers found it closed")
 
@@ -97,6 +101,8 @@ class _Answered(NamedTuple):
         return not (is_on_its_way and self.is_of_present_input and self.driver_id == link.driver_id)
 
 
+_SAYS = ("key", "plan_id", "sequence", "kind", "reason", "gallons", "fill_percent", "price_per_gallon")
+
 _LOCK_ROUTE = Scalar(
     UUID,
     "SELECT id FROM routes WHERE company_id = %(company_id)s AND environment = %(environment)s AND id = %(route_id)s"
@@ -119,7 +125,20 @@ _ANSWERED = Statement(
     WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.id = %(route_id)s
     """,
 )
-_KNOWN = Scalar(UUID, "SELECT id FROM driver_answers WHERE company_id = %s AND route_id = %s AND key = %s")
+_KNOWN = Scalar(
+    UUID,
+    """
+    SELECT id FROM driver_answers WHERE company_id = %(company_id)s AND route_id = %(route_id)s AND key = %(key)s
+    UNION ALL
+    SELECT id FROM (
+        SELECT * FROM driver_answers WHERE company_id = %(company_id)s AND route_id = %(route_id)s
+          AND driver_id = %(driver_id)s AND plan_id = %(plan_id)s AND sequence = %(sequence)s
+        ORDER BY answered_at DESC, id DESC LIMIT 1) AS newest
+    WHERE answered_at > %(since)s AND (kind, reason, gallons, fill_percent, price_per_gallon) IS NOT DISTINCT FROM
+          (%(kind)s::text, %(reason)s::text, %(gallons)s::float, %(fill_percent)s::float, %(price_per_gallon)s::float)
+    LIMIT 1
+    """,
+)
 _STORE = Scalar(
     UUID,
     """
@@ -156,7 +175,7 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
         "sequence": given.sequence,
     }
     _LOCK_ROUTE.first(connection, which)
-    if _KNOWN.first(connection, (link.company_id, link.route_id, given.key)) is not None:
+    if _is_known(connection, link, given, now=now):
         return TakenAnswer("known")
     answered = _ANSWERED.first(connection, which)
     if answered is None:
@@ -170,6 +189,18 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
     if is_late:
         return TakenAnswer("late")
     return TakenAnswer("taken", _follow(connection, link, given, answered.station_id, now=now))
+
+
+def _is_known(connection: Connection, link: DriverLink, given: GivenAnswer, *, now: datetime) -> bool:
+    """True if the answer is stored, or its driver's newest one to that stop says the same and has just come."""
+    asked = {
+        "company_id": link.company_id,
+        "route_id": link.route_id,
+        "driver_id": link.driver_id,
+        "since": now - SAME_WITHIN,
+        **{name: getattr(given, name) for name in _SAYS},
+    }
+    return _KNOWN.first(connection, asked) is not None
 
 
 def _left_out_until(

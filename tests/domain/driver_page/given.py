@@ -42,6 +42,9 @@ class AnsweredTrip(NamedTuple):
         own = link or link_to(self.connection, self.route_id)
         return take_answer(self.connection, own, given, now=self.now + after)
 
+    def forget_answers(self) -> None:
+        self.connection.execute("DELETE FROM driver_answers WHERE route_id = %s", (self.route_id,))
+
     def end(self, status: str = "completed") -> None:
         self.connection.execute("UPDATE routes SET status = %s WHERE id = %s", (status, self.route_id))
 
