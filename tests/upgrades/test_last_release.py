@@ -91,6 +91,13 @@ def last_settings(last_code: Path, worker_id: str, tmp_path_factory: pytest.Temp
     return made
 
 
+@pytest.fixture(scope="module")
+def last_schema(last_settings: Settings) -> str:
+    """A copy of that database, which no release has served."""
+    name = psycopg.conninfo.conninfo_to_dict(last_settings.require_database_url())["dbname"]
+    return make_database("compared", template=f'"{name}"')
+
+
 def dump(url: str) -> list[str]:
     """The schema as SQL."""
     written = subprocess.run(
@@ -102,13 +109,11 @@ def dump(url: str) -> list[str]:
     return [line for line in written.splitlines() if not line.startswith(("\\restrict", "\\unrestrict", "--"))]
 
 
-def test_the_last_releases_schema_becomes_the_same_as_a_fresh_one(last_settings: Settings) -> None:
+def test_the_last_releases_schema_becomes_the_same_as_a_fresh_one(last_schema: str) -> None:
     """It also finds a released migration that was changed afterwards."""
-    name = psycopg.conninfo.conninfo_to_dict(last_settings.require_database_url())["dbname"]
-    upgraded = make_database("compared", template=f'"{name}"')
-    migrate(upgraded)
+    migrate(last_schema)
 
-    assert dump(upgraded) == dump(make_database("fresh"))
+    assert dump(last_schema) == dump(make_database("fresh"))
 
 
 def answers(url: str, demo: dict[str, Any]) -> dict[str, Any]:
@@ -188,7 +193,9 @@ def live_through(url: str, demo: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def upgrade(last_settings: Settings, last_code: Path, tmp_path_factory: pytest.TempPathFactory) -> Upgrade:
+def upgrade(
+    last_schema: str, last_settings: Settings, last_code: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Upgrade:
     """The whole way: the last release alone, the migration, both releases, this one alone; requests never stop."""
     logs, new_logs = (tmp_path_factory.mktemp(name) for name in ("old_logs", "new_logs"))
     begin = partial(running_service, last_settings, IMPORT_WAIT_SECONDS="30", SWEEP_SECONDS="1")

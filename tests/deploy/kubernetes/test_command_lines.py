@@ -79,7 +79,9 @@ def processes(secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             process.child.kill_group()
 
 
-def test_the_migration_ends_and_every_process_gets_ready(processes: dict[str, Process]) -> None:
+def test_every_process_gets_ready_behind_the_migration_and_ends_well_within_its_grace_period(
+    processes: dict[str, Process],
+) -> None:
     migration = processes["migrate"].child
     assert migration.process.wait(timeout=900) == 0, migration.last_words()
     for name, process in processes.items():
@@ -90,9 +92,6 @@ def test_the_migration_ends_and_every_process_gets_ready(processes: dict[str, Pr
                     lambda seen: seen == (200, None),
                     wanted=f"{name}: {kind}; it says: {process.child.last_words()}",
                 )
-
-
-def test_every_process_ends_well_within_its_grace_period(processes: dict[str, Process]) -> None:
     for process in processes.values():
         process.child.signal(process.child.spec.stop_signal)
     for name, process in processes.items():
