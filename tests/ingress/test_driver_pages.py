@@ -1,6 +1,7 @@
 """The driver's page over HTTP: for those with a link, within bounds, and without a trace of its token."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -14,12 +15,13 @@ from domain.accounts.policy import Policy
 from domain.accounts.tokens import new_token
 from domain.database import fence
 from domain.database.connections import as_json
+from domain.driver_page.answers import MOST_ANSWERS_OF_TRIP
 from domain.ids import read_id, shown_id
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
 from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, offered_choice, token_of, truck_at
-from tests.factories import DOT, JOLIET
+from tests.factories import DOT, JOLIET, route_body
 from tests.service import Client, Service, running_service
 
 MOST_BYTES = 60_000
@@ -266,6 +268,35 @@ def test_one_answer_that_comes_many_times_at_once_is_one_and_makes_one_plan(
         asked = connection.execute("SELECT review_requests FROM routes WHERE id = %s", (trip.route_id,)).fetchone()
     assert asked is not None
     assert asked[0] <= 1
+
+
+def test_answers_on_one_link_as_fast_as_they_go_harm_nobody(
+    anonymous: httpx.Client,
+    service: Service,
+    client: Client,
+    trip: DriverTrip,
+    token: str,
+    stations: None,
+    now: datetime,
+) -> None:
+    with service.database.transaction() as connection:
+        other = token_of(connection, trip, now=now)
+    form = form_of(anonymous.get(f"/d/{token}").text, "fueled")
+    senders, flood = 8, 300
+
+    def answer(number: int) -> int:
+        said = form | {"key": f"flood-{number:04d}", "volume": str(1 + number)}
+        return anonymous.post(f"/d/{token}", data=said).status_code
+
+    with ThreadPoolExecutor(senders) as threads:
+        statuses = threads.map(answer, range(flood))
+        beside = [anonymous.get(f"/d/{other}").status_code for _ in range(10)]
+        pushed = client.push(route_body(now)).status_code
+        counts = Counter(statuses)
+
+    assert set(counts) <= {303, 400, 429}, "each is taken, or told to wait or to call"
+    assert 0 < len(answers(service, trip)) == counts[303] <= MOST_ANSWERS_OF_TRIP < flood
+    assert (set(beside), pushed) == ({200}, 202)
 
 
 def test_a_refusal_says_why_and_stays_on_the_page(
