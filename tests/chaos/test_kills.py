@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -92,9 +91,11 @@ def test_a_killed_database_keeps_every_push_that_was_answered_without_an_import(
 
         def kill() -> None:
             nonlocal killed
-            time.sleep(1)
-            os.kill(children(supervisor)["postgres"], signal.SIGKILL)
-            killed = True
+            try:
+                eventually(lambda: len(accepted), lambda count: count > 20, wanted="pushes")
+                os.kill(children(supervisor)["postgres"], signal.SIGKILL)
+            finally:
+                killed = True
 
         worker = children(supervisor)["imports"]
         try:
