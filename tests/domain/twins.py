@@ -334,6 +334,11 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE ifta_filings SET reopened_at = NULL, compared_at = NULL, is_to_amend = true",
     ),
     ("UPDATE station_closures SET closed_until = '2100-01-01'", "UPDATE visits SET is_to_judge = false"),
+    (
+        "UPDATE plan_choices SET status = 'chosen'",
+        "UPDATE replays SET by_workers = true, stopped_at = NULL, finished_at = NULL",
+        "UPDATE savings_statements SET month = '2000-01-01'",
+    ),
     (f"UPDATE visits SET is_to_judge = true, stop = 1, arrived_at = '{SOME_TIME}', departed_at = '{SOME_TIME}'",),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
