@@ -28,7 +28,7 @@ class SessionPriority:
 
     @classmethod
     def of_own_session(cls) -> "SessionPriority | None":
-        """The niceness of our session; None if another process began it, such as a shell, which would be nice, too."""
+        """The niceness of our session. None if another process began it, such as a shell, which is to stay as it is."""
         own = os.getpid()
         return cls.of(own) if os.getsid(0) == own else None
 

@@ -90,7 +90,7 @@ def fuel_of_trips(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUI
 
 
 class FuelAhead(NamedTuple):
-    """The outlook of a truck, None where its levels tell none; and what is ahead of it, with its name."""
+    """The fuel of a truck and what is ahead of it. The outlook is None where its levels tell none."""
 
     outlook: Outlook | None
     mile: float
