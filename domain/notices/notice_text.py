@@ -1,9 +1,11 @@
 """The texts of notices: plain, short enough for a text message, each with a link to its page."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from domain.lifecycle import AnswerKind
 from domain.needs.need import Need, Summary
 from domain.needs.route_needs import MOST_OF_A_NEED, RoutesInNeed
 from domain.savings.statement_figures import SavingsStatement
@@ -14,8 +16,13 @@ from domain.wording import counted
 _NAMED = 3
 """Most routes named in a text; the page has the others."""
 
+NEWEST_NAMED = 3
+"""Most answers of drivers named in a text."""
+
 _LONGEST_EXTERNAL_ID = 40
 _LONGEST_ALERT = 200
+
+_DOES = {AnswerKind.GOING: "goes to", AnswerKind.FUELED: "has fueled at", AnswerKind.REFUSED: "cannot fuel at"}
 
 Part = Literal["beginning", "end", "test"]
 
@@ -63,6 +70,22 @@ def text_of_statement(statement: SavingsStatement, *, address: str) -> str:
     saved = f"{dollars_in_words(figures.saved)} saved as planned by {counted(figures.plans, 'plan')}{proven}."
     title = f"{_of_company(statement.company)}: statement of fuel savings, {month_in_words(statement.month)}"
     return f"{title}\n{saved}\n{address}"
+
+
+class AnswerInText(NamedTuple):
+    """A driver's answer to a fuel stop, by its load: a text leaves the service and names no driver."""
+
+    external_id: str
+    kind: AnswerKind
+    place: str
+
+
+def text_of_answers(newest: Sequence[AnswerInText], answers: int, *, company: str, address: str) -> str:
+    """The text about `answers` of drivers, of which it names the newest. Its first line is the title."""
+    lines = [f"{_short(one.external_id)}: {_DOES[one.kind]} {_short(one.place)}" for one in newest]
+    more = [f"And {answers - len(newest):,} more."] if answers > len(newest) else []
+    title = f"{_of_company(company)}: {counted(answers, 'answer')} of drivers to their fuel stops"
+    return "\n".join([title, *lines, *more, address])
 
 
 def _of_company(name: str) -> str:

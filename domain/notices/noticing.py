@@ -19,6 +19,7 @@ from domain.lifecycle import Environment
 from domain.needs.company_needs import find_needs
 from domain.needs.need import Need, Summary
 from domain.needs.route_needs import RoutesInNeed
+from domain.notices.answer_notices import store_answer_notices
 from domain.notices.notice_text import beginning_text, end_text
 from domain.notices.subscriptions import OPERATORS, Subscription, lock_subscriptions, needs_of
 
@@ -108,6 +109,7 @@ def tell_company(
         return Told()
     subscriptions = _enabled(connection, company_id)
     wanted = {kind for one in subscriptions.values() for kind in one.kinds}
+    store_answer_notices(connection, company_id, subscriptions.values(), company=company, console=console, now=now)
     needs = find_needs(connection, Tenant(company_id, Environment.LIVE), kinds=wanted, now=now)
     return _Look(connection, company_id, company, console, subscriptions, needs, end_after, now).tell()
 

@@ -108,14 +108,28 @@ STATEMENTS = Need(
 )
 """A kind that is no need: it is told once for each month, and never ends."""
 
+ANSWERS = Need(
+    kind="driver_answers",
+    label="Answers of drivers to their fuel stops, gathered for a quarter of an hour or longer",
+    ended="",
+    path="/routes?status=active",
+)
+"""A kind that is no need: answers are gathered, see `answer_notices.py`. Nobody gets them without choosing them."""
+
 _NEEDS_OF_OPERATORS: Mapping[str, Need] = {need.kind: need for need in OPERATOR_NEEDS}
-_NEEDS_OF_COMPANIES: Mapping[str, Need] = {need.kind: need for need in (*COMPANY_NEEDS, STATEMENTS)}
+_NEEDS_OF_COMPANIES: Mapping[str, Need] = {need.kind: need for need in (*COMPANY_NEEDS, STATEMENTS, ANSWERS)}
 
 
 def needs_of(owner_id: UUID) -> Mapping[str, Need]:
-    """The needs that the owner of a subscription can be told, by their kinds: a company's with STATEMENTS, or those of
-    OPERATORS."""
+    """The needs that the owner of a subscription can be told, by their kinds: a company's with STATEMENTS and ANSWERS,
+    or those of OPERATORS."""
     return _NEEDS_OF_OPERATORS if owner_id == OPERATORS else _NEEDS_OF_COMPANIES
+
+
+def proposed_kinds(owner_id: UUID) -> list[str]:
+    """The kinds that a new subscription of this owner is offered with: all but ANSWERS, which would fill a mailbox
+    without anything to do."""
+    return [kind for kind in needs_of(owner_id) if kind != ANSWERS.kind]
 
 
 CHANNELS = SealedColumn("notice_subscriptions", "url")

@@ -64,13 +64,14 @@ class Notices(SQLModel, table=True):
     subscription_id: UUID
     """The subscription, which may have been removed since."""
     kind: str
-    """The kind of the need, `savings_statement`, or `test`."""
+    """The kind of the need, `savings_statement`, `driver_answers`, or `test`."""
     part: str
-    """`beginning`, `end`, `statement` or `test`."""
+    """`beginning`, `end`, `statement`, `answers` or `test`."""
     opened_at: datetime = time_column()
-    """When the need was first seen, or when somebody asked for the test."""
+    """When the need was first seen, when somebody asked for the test, or the time of the first of the answers."""
     ended_at: datetime | None = time_column(null=True)
-    """When the need was last seen, for a test `opened_at`; NULL while the need lasts."""
+    """When the need was last seen, for a test `opened_at`, or the time of the last of the answers; NULL while the need
+    lasts."""
     gone_at: datetime | None = time_column(null=True)
     """First time the need was missing; NULL while it is present."""
     routes: int | None = None

@@ -24,6 +24,7 @@ from domain.notices.subscriptions import (
     SubscriptionValues,
     UnusableSubscription,
     needs_of,
+    proposed_kinds,
 )
 from domain.telemetry.logs import get_logger
 from ingress.console.addresses import ActionHandler, Faults, action_at, page_at
@@ -101,7 +102,7 @@ def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
     form = page.form
     sent = page.request.method == "POST" and bool(form.text("name") or form.all("kind"))
     needs = needs_of(_owner(page))
-    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else list(needs)
+    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else proposed_kinds(_owner(page))
     own_minutes = stored.minutes_by_kind if stored is not None else {}
     quiet = stored.quiet_hours if stored is not None else None
     minutes = stored.after_minutes if stored is not None else USUAL_WAIT_MINUTES
