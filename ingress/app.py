@@ -1,5 +1,6 @@
 """The Starlette application: routes, errors, and the life of its services."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NoReturn
@@ -23,6 +24,8 @@ from ingress.api.services import Services
 from ingress.docs.site import Docs
 from ingress.driver.pages import DriverPages
 from ingress.http.readiness import Readiness
+
+_LAST_NAMED = re.compile(r"[^{}]*/\{[a-z]+\}")
 
 
 def create_app(settings: Settings, health: Health | None = None) -> Starlette:
@@ -86,23 +89,35 @@ class Application(Starlette):
     def __init__(self, services: Services, routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette]) -> None:
         super().__init__(routes=routes, lifespan=lifespan)
         self._services = services
-        self._fixed = {
-            (method, route.path): route
-            for route in routes
-            if isinstance(route, Endpoint) and "{" not in route.path
-            for method in route.methods or ()
-        }
+        ours = [(method, one) for one in routes if isinstance(one, Endpoint) for method in one.methods or ()]
+        self._fixed = {(method, one.path): one for method, one in ours if "{" not in one.path}
         """The endpoints whose addresses have no parameters, which need no search."""
+        self._last_named = {
+            (method, one.path.partition("{")[0]): one for method, one in ours if _LAST_NAMED.fullmatch(one.path)
+        }
+        """The endpoints whose only parameter is the last part of the address, by what stands before it."""
 
     def build_middleware_stack(self) -> ASGIApp:
         return RequestMiddleware(self._route, self._services)
 
     def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        endpoint = self.endpoint_of(scope) if scope["type"] == "http" else None
         if endpoint is None:
             return self.router(scope, receive, send)
         scope["route"] = endpoint
         return endpoint.handle(scope, receive, send)
+
+    def endpoint_of(self, scope: Scope) -> "Endpoint | None":
+        """The endpoint that the router would find, without its search; None where only a search can tell."""
+        method, path = scope["method"], scope["path"]
+        fixed = self._fixed.get((method, path))
+        if fixed is not None:
+            return fixed
+        before, slash, last = path.rpartition("/")
+        named = self._last_named.get((method, before + slash)) if last else None
+        if named is not None:
+            scope["path_params"] = dict.fromkeys(named.param_convertors, last)
+        return named
 
     def add_middleware(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(

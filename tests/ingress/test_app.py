@@ -6,10 +6,11 @@ import gc
 import pytest
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import Message
+from starlette.routing import Match
+from starlette.types import Message, Scope
 
 from domain.settings import Settings
-from ingress.app import create_app
+from ingress.app import Application, create_app
 
 
 def test_middleware_that_would_never_run_is_refused(settings: Settings) -> None:
@@ -20,6 +21,23 @@ def test_middleware_that_would_never_run_is_refused(settings: Settings) -> None:
 def test_an_exception_handler_that_would_never_run_is_refused(settings: Settings) -> None:
     with pytest.raises(TypeError, match=r"ingress\.api\.middleware"):
         create_app(settings).add_exception_handler(500, lambda request, error: PlainTextResponse("gone"))
+
+
+def test_an_address_leads_where_the_router_s_search_would(settings: Settings) -> None:
+    app = create_app(settings.model_copy(update={"driver_page_url": "https://drive.example.com"}))
+    assert isinstance(app, Application)
+    paths = ["/v1/routes", "/v1/routes/", "/v1/routes/rte_1", "/v1/routes/a/b", "/d/page.js", "/d/token", "/d/", "/d"]
+    paths += ["/docs", "/docs/keys", "/docs/static/a.css", "/telematics/positions", "/telematics/samsara", "/", "", "x"]
+    for method in ("GET", "HEAD", "POST", "DELETE"):
+        for path in paths:
+            scope: Scope = {"type": "http", "method": method, "path": path, "root_path": ""}
+            found = app.endpoint_of(scope)
+            searched = ((one, *one.matches(scope)) for one in app.routes)
+            first, params = next(
+                ((one, child["path_params"]) for one, match, child in searched if match is Match.FULL), (None, None)
+            )
+            assert found is first, (method, path)
+            assert scope.get("path_params", {}) == (params or {}), (method, path)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/nothing", "/v1/me"])
