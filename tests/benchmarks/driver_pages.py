@@ -56,10 +56,13 @@ _OTHERWISE = "UPDATE routes SET updated_at = clock_timestamp() WHERE status = 'a
 """Changes something of every trip."""
 
 
-class _Cost(NamedTuple):
-    """The processor time of the ingress for a page, in a run."""
+_SERVERS = ("ingress", "postgres", "redis")
 
-    milliseconds: float
+
+class _Cost(NamedTuple):
+    """The processor time of each server for a page, in a run."""
+
+    milliseconds: dict[str, float]
     run: Run
 
 
@@ -81,11 +84,10 @@ def run(bench: Bench) -> list[Figure]:
 
         def ask_after(change: str) -> _Cost:
             stack.execute(change)
-            pids = stack.pids_of("ingress")
-            before = sum(map(exact_cpu_seconds, pids))
+            before = _spent(stack)
             run = stack.measure(others_alone(ingress, pages, PAGES_PER_SECOND, bench.seconds))
-            spent = sum(map(exact_cpu_seconds, pids)) - before
-            return _Cost(1000 * spent / sum(run.load.answers.values()), run)
+            answers = sum(run.load.answers.values())
+            return _Cost({name: 1000 * (spent - before[name]) / answers for name, spent in _spent(stack).items()}, run)
 
         drive(send([ingress], iter(asked), expect=200, seconds=60, connections=4, warm_up=0))  # each is made once
         changes = {"behind a new fix": _ON_THE_ROAD, "made anew": _OTHERWISE}
@@ -103,10 +105,18 @@ def run(bench: Bench) -> list[Figure]:
     ]
 
 
+def _spent(stack: Stack) -> dict[str, float]:
+    """The processor seconds of each server so far."""
+    return {name: sum(map(exact_cpu_seconds, stack.pids_of(name))) for name in _SERVERS}
+
+
 def _figures(kind: str, costs: Sequence[_Cost]) -> Iterator[Figure]:
     work = f"pages: {PAGES_PER_SECOND:.0f} a second, {kind}"
     note = costs[-1].run.note
-    yield Figure(f"{work}, processor time of the ingress a page", "ms", [one.milliseconds for one in costs], note=note)
+    for name in _SERVERS:
+        spent = [one.milliseconds[name] for one in costs]
+        yield Figure(f"{work}, processor time of a page, {name}", "ms", spent, note=note)
+    yield Figure(f"{work}, processor time of a page", "ms", [sum(one.milliseconds.values()) for one in costs])
     for percent in (50, 99):
         yield Figure(f"{work}, p{percent}", "ms", [one.run.load.percentile(percent) for one in costs])
 
