@@ -15,7 +15,7 @@ from domain.accounts.policy import ANY_SHARE_PERCENT, AUTODRIVE_OFF, PlanPolicy,
 from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.captions import captioned_fields
 from domain.database.connections import Connection
-from domain.database.fence import require_not_fenced
+from domain.database.fence import is_at_work, require_not_fenced
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
@@ -149,6 +149,33 @@ def names_of(connection: Connection, company_ids: Iterable[UUID]) -> dict[UUID, 
     """The names of companies by id."""
     ids = list(set(company_ids))
     return {row.id: row.name for row in _NAMES.all(connection, (ids,))} if ids else {}
+
+
+class ChangedFreeTime(NamedTuple):
+    """A company whose policy has another free time at stops than the one by which detention was judged."""
+
+    id: UUID
+    judged_minutes: float | None
+    """None for a company of which nothing was judged yet."""
+    free_minutes: float
+
+
+_NOTE_FREE_TIMES = Statement(
+    ChangedFreeTime,
+    f"""
+    UPDATE companies c SET detention_judged_minutes = c.detention_free_minutes
+    FROM (SELECT id, detention_judged_minutes AS minutes FROM companies
+          WHERE detention_judged_minutes IS DISTINCT FROM detention_free_minutes AND {is_at_work("id")}
+          ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) AS before
+    WHERE c.id = before.id
+    RETURNING c.id, before.minutes AS judged_minutes, c.detention_free_minutes AS free_minutes
+    """,
+)
+
+
+def note_free_times(connection: Connection) -> list[ChangedFreeTime]:
+    """Stores that detention is judged by the policies as they are now. Returns what was judged otherwise before."""
+    return _NOTE_FREE_TIMES.all(connection)
 
 
 _IN_FLIGHT = timedelta(hours=1)

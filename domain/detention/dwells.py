@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import Command, NotNull, Statement
 from domain.detention.fixes_at_stop import WatchedStay, read_fixes_since, watched_stay, with_departure
 from domain.detention.free_time import FreeTime, free_time_of
 from domain.documents import StopDocument
@@ -55,6 +55,8 @@ class Dwell(NamedTuple):
     free_minutes: float
     free: FreeTime
     stay: WatchedStay
+    signed_at: datetime | None
+    """When a statement of the stop was first signed; its free time stays from then on."""
     reached_together: Sequence[int] = ()
     """Other stops at the same place, reached with this one: the truck stayed once for all of them."""
 
@@ -83,6 +85,7 @@ class _Stay(NamedTuple):
     arrival_evidence: dict[str, Any] | None
     departure_evidence: dict[str, Any] | None
     free_minutes: NotNull[float]
+    signed_at: datetime | None
 
 
 _STAY = Statement(
@@ -90,7 +93,7 @@ _STAY = Statement(
     """
     SELECT v.environment, c.name AS company, c.time_zone, r.external_id, r.reference, ve.unit_number, ve.vin,
            v.vehicle_id, r.status, r.stops, v.arrival_evidence, v.departure_evidence,
-           coalesce(d.free_minutes, c.detention_free_minutes) AS free_minutes
+           coalesce(d.free_minutes, c.detention_free_minutes) AS free_minutes, d.signed_at
     FROM visits v JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
     LEFT JOIN vehicles ve ON ve.id = v.vehicle_id
     LEFT JOIN dwells d ON d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at
@@ -136,8 +139,32 @@ def read_dwell(
         free_minutes=row.free_minutes,
         free=free_time_of(visit.arrived_at, opens_at, closes_at, row.free_minutes),
         stay=watched_stay(point, fixes, visit.departed_at, radius_meters),
+        signed_at=row.signed_at,
         reached_together=[other for other in sorted(visits) if other != stop and _is_one_arrival(visits, other, stop)],
     )
+
+
+_KEEP = Command(
+    """
+    INSERT INTO dwells (company_id, environment, route_id, stop, arrived_at, free_minutes, free_until, is_detained,
+                        judged_at, signed_at)
+    VALUES (%(company_id)s, %(environment)s, %(route_id)s, %(stop)s, %(arrived_at)s, %(free_minutes)s, %(free_until)s,
+            false, %(now)s, %(now)s)
+    ON CONFLICT (route_id, stop) DO UPDATE SET arrived_at = excluded.arrived_at, free_minutes = excluded.free_minutes,
+        free_until = excluded.free_until, signed_at = excluded.signed_at,
+        is_detained = dwells.is_detained AND dwells.arrived_at = excluded.arrived_at,
+        told_at = coalesce(dwells.told_at, CASE WHEN dwells.is_detained THEN dwells.judged_at END)
+    WHERE dwells.signed_at IS NULL OR dwells.arrived_at <> excluded.arrived_at
+    """
+)
+
+
+def keep_free_time(connection: Connection, company_id: UUID, dwell: Dwell, *, now: datetime) -> None:
+    """Keeps the free time of a stop of which a statement is being signed, whatever the policy becomes: two statements
+    of one arrival never differ by it."""
+    values = {"arrived_at": dwell.arrival.at, "free_minutes": dwell.free_minutes, "free_until": dwell.free.ends_at}
+    which = {"company_id": company_id, "environment": dwell.environment, "route_id": dwell.route_id, "stop": dwell.stop}
+    _KEEP.execute(connection, {**which, **values, "now": now})
 
 
 def _is_one_arrival(visits: Mapping[int, Visit], one: int, other: int) -> bool:

@@ -130,6 +130,16 @@ def note_detention_judged(connection: Connection, stays: Sequence[JudgedStay]) -
         _NOTE_DETENTION_JUDGED.execute(connection, [list(column) for column in zip(*stays, strict=True)])
 
 
+_JUDGE_AGAIN = Command(
+    "UPDATE visits SET is_to_judge = true WHERE company_id = %s AND arrived_at > %s AND NOT is_to_judge"
+)
+
+
+def judge_detention_again(connection: Connection, company_id: UUID, *, since: datetime) -> None:
+    """Has the company's visits of arrivals since then judged by the next passes that look for detained trucks."""
+    _JUDGE_AGAIN.execute(connection, (company_id, since))
+
+
 class _Judged(NamedTuple):
     route_id: UUID
     company_id: UUID

@@ -57,6 +57,8 @@ class Companies(SQLModel, table=True):
     """A dispatcher is told of a driver who has not answered so many miles before his next fuel stop; 0: nobody is."""
     detention_free_minutes: float = with_default("120")
     """The minutes at a stop before detention begins; see `detention/free_time.py`."""
+    detention_judged_minutes: float | None = None
+    """The minutes by which the pass for detained trucks judges; it judges again where the policy has others by now."""
     driven_lanes: bool = with_default("true")
     """True if plans take the roads that trucks took before; see `driven_lanes`."""
     sandbox_autodrive: str = with_default("'off'")

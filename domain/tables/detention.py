@@ -24,7 +24,12 @@ class Dwells(SQLModel, table=True):
     arrived_at: datetime = time_column()
     """The arrival that was judged."""
     free_minutes: float
-    """The free time by the company's policy when the stop was judged."""
+    """The free time by the company's policy when the stop was judged, or when its statement was signed."""
     free_until: datetime = time_column()
     is_detained: bool
     judged_at: datetime = time_column()
+    told_at: datetime | None = time_column(null=True)
+    """When the truck was first found detained here, which is told once; NULL if it never was, and where an earlier
+    release found it: then `is_detained` tells."""
+    signed_at: datetime | None = time_column(null=True)
+    """When a statement of the stop was first signed: its free time stays. NULL where none was."""

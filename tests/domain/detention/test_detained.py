@@ -19,7 +19,7 @@ from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.detention.detained import find_detained
-from domain.detention.dwells import Dwell, read_dwell
+from domain.detention.dwells import Dwell, keep_free_time, read_dwell
 from domain.detention.statement import facts, pdf_statement
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.visits import JudgedStay, load_visits, note_detention_judged, store_visits
@@ -84,6 +84,14 @@ class Truck:
     def sweep(self, hours: float, *, limit: int = 500) -> int:
         now = self.arrived_at + timedelta(hours=hours)
         return find_detained(self.connection, radius_meters=RADIUS, now=now, limit=limit)
+
+    def allow(self, *, minutes: float) -> None:
+        """The policy's free time is another one from now on."""
+        set_policy(self.connection, self.fleet.company_id, Policy(detention_free_minutes=minutes), DOT)
+
+    def stored(self) -> Any:
+        asked = "SELECT free_minutes, is_detained FROM dwells WHERE route_id = %s"
+        return self.connection.execute(asked, (self.route_id,)).fetchone()
 
     @property
     def is_to_judge(self) -> bool:
@@ -254,12 +262,97 @@ def test_a_statement_names_the_other_stops_of_the_same_stay(truck: Truck) -> Non
     assert truck.told["One stay with"] == "stop 2, at the same place: this time is claimed once for all of them"
 
 
-def test_a_policy_that_changes_later_does_not_change_what_was_judged(truck: Truck) -> None:
+def test_a_policy_that_changes_later_counts_from_the_next_pass_on(truck: Truck) -> None:
     truck.stand(3.5)
     truck.sweep(3.6)
-    set_policy(truck.connection, truck.fleet.company_id, Policy(detention_free_minutes=60), DOT)
-
+    truck.allow(minutes=60)
     assert truck.dwell.free_minutes == 120
+
+    assert truck.sweep(3.7) == 1
+    assert (truck.dwell.free_minutes, truck.dwell.minutes_beyond) == (60, 90)
+
+
+@pytest.mark.parametrize("minutes", [60, 150])
+def test_who_was_told_of_a_stop_is_not_told_again_when_the_free_time_changes(truck: Truck, minutes: float) -> None:
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
+    truck.stand(3.5)
+    truck.sweep(3.6)
+
+    truck.allow(minutes=minutes)
+    truck.sweep(3.7)
+    truck.send([230, 240], meters=20.0)
+    truck.sweep(4.1)
+
+    assert len(events_of(truck.connection, endpoint.id)) == 1
+    assert truck.stored() == (minutes, True)
+    assert truck.dwell.free.ends_at == truck.opens_at + timedelta(minutes=minutes)
+
+
+def test_a_longer_free_time_takes_back_what_a_shorter_one_had_found(truck: Truck) -> None:
+    truck.stand(3.5)
+    truck.drive_off(3.6)
+    assert truck.sweep(3.7) == 1
+
+    truck.allow(minutes=180)
+    assert truck.sweep(3.8) == 0
+    assert truck.stored() == (180, False)
+    assert truck.dwell.minutes_beyond == 0
+    assert not truck.is_to_judge
+
+
+def test_a_stop_that_was_left_in_time_is_told_once_a_shorter_free_time_makes_it_detained(truck: Truck) -> None:
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
+    truck.stand(2.5)
+    truck.drive_off(2.7)
+    assert truck.sweep(2.8) == 0
+
+    truck.allow(minutes=60)
+    assert [truck.sweep(2.9), truck.sweep(3.0)] == [1, 0]
+    assert len(events_of(truck.connection, endpoint.id)) == 1
+
+
+def test_after_the_last_stop_too(truck: Truck) -> None:
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
+    truck.stand(2.5)
+    truck.drive_off(2.7)
+    truck.send([300, 305], meters=90_000.0, speed_mph=60.0)
+    truck.end_route()
+    assert truck.sweep(6) == 0
+    assert truck.stored() == (120, False)
+
+    truck.allow(minutes=60)
+    assert truck.sweep(6.1) == 1
+    assert len(events_of(truck.connection, endpoint.id)) == 1
+
+
+def test_a_signed_statement_keeps_its_free_time_and_the_stop_is_judged_by_it(truck: Truck) -> None:
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
+    truck.stand(2.5)
+    keep_free_time(truck.connection, truck.fleet.company_id, truck.dwell, now=truck.arrived_at)
+    truck.allow(minutes=60)
+    assert truck.sweep(2.6) == 0
+    keep_free_time(truck.connection, truck.fleet.company_id, truck.dwell, now=truck.arrived_at + timedelta(hours=3))
+
+    truck.send([170, 180, 190], meters=20.0)
+    assert [truck.sweep(3.2), truck.sweep(3.3)] == [1, 0]
+    assert (truck.dwell.free_minutes, truck.dwell.minutes_beyond) == (120, 10)
+    assert truck.dwell.signed_at == truck.arrived_at
+    assert len(events_of(truck.connection, endpoint.id)) == 1
+    truck.allow(minutes=30)
+    truck.sweep(3.4)
+    assert truck.stored() == (120, True)
+
+
+def test_a_policy_of_one_company_and_a_change_of_anything_else_have_nothing_judged_again(truck: Truck) -> None:
+    truck.stand(2.5)
+    truck.drive_off(2.7)
+    truck.sweep(2.8)
+    other = make_fleet(truck.connection)
+    set_policy(truck.connection, other.company_id, Policy(detention_free_minutes=30), DOT)
+    set_policy(truck.connection, truck.fleet.company_id, Policy(answer_by_miles=30), DOT)
+
+    assert truck.sweep(2.9) == 0
+    assert not truck.is_to_judge
 
 
 def test_a_statement_is_signed_and_a_change_of_it_shows(truck: Truck) -> None:

@@ -5,7 +5,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.contacts import UnreadableContact
-from domain.detention.dwells import Dwell, read_dwell
+from domain.detention.dwells import Dwell, keep_free_time, read_dwell
 from domain.detention.statement import facts, pdf_statement
 from domain.ids import shown_id
 from domain.signing.signing_keys import current_certificate, fingerprint, signing_key
@@ -31,12 +31,13 @@ def show(page: Page) -> Response:
 
 
 def statement(page: Page) -> Response:
-    """The statement of the stop, for a claim."""
+    """The statement of the stop, for a claim. From then on its free time stays."""
     route_id, dwell = _dwell(page)
     try:
         key = signing_key(page.connection, page.console.contacts, now=page.now)
     except UnreadableContact as error:
         raise Refused(409, "The key for signatures cannot be opened", sentence(str(error))) from None
+    keep_free_time(page.connection, page.company_id, dwell, now=page.now)
     name = f"{shown_id('rte', route_id)}-stop-{dwell.stop + 1}.pdf"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(pdf_statement(dwell, key), media_type="application/pdf", headers=headers)
