@@ -7,14 +7,15 @@ US freeway graph, as a contraction hierarchy (`contraction.py`). `build_highways
 Ways are the quickest ones, with simplified lines between junctions. Smaller roads are missing, so a way that needs one
 goes round."""
 
-import bisect
 import functools
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +150,28 @@ def _first_of(place: Mapping[int, int], node: int, came: Mapping[int, tuple[int,
     return node
 
 
+class _Side(NamedTuple):
+    """One of the two searches for a way: onwards from the nodes near its start, or back from those near its end."""
+
+    near: NodesNear
+    costs: dict[int, int]
+    """The least cost known of each node."""
+    came: dict[int, tuple[int, int]]
+    """The node before it on the way, and the arc between them."""
+    settled: dict[int, int]
+    """The nodes that were searched from, each with its cost; without those to which a cheaper way comes down."""
+    queue: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, near: NodesNear) -> "_Side":
+        queue = [(total, node) for node, total in near.items()]
+        heapify(queue)
+        return cls(near, dict(near), {}, {}, queue)
+
+
+_Sides = tuple[_Side, _Side]
+
+
 class HighwayFinder:
     """Finds quickest ways by two searches that meet. Threads may share it."""
 
@@ -172,11 +195,13 @@ class HighwayFinder:
     def leg(self, a: Point, b: Point) -> Leg | None:
         """The quickest of all ways onto, along and off the main roads."""
         on, off = self._access(a), self._access(b)
-        way = self.way(on, off)
-        if way is None:
+        sides = _Side.of(on), _Side.of(off)
+        meeting = self._meet(sides)
+        if meeting < 0:
             return None
+        way = self._unfolded(meeting, sides)
         best = self._leg_of(a, b, on, off, way)
-        return replace(best, second_way=self._second_way(a, b, on, off, way[0], best))
+        return replace(best, second_way=self._second_way(a, b, sides, way[0], best))
 
     def _leg_of(self, a: Point, b: Point, on: NodesNear, off: NodesNear, way: Way) -> Leg:
         nodes, arcs = way
@@ -191,17 +216,18 @@ class HighwayFinder:
         return self.graph.lengths(arcs) / PER_MILE, self.graph.cost[arcs] / COST_PER_HOUR
 
     def _second_way(
-        self, a: Point, b: Point, on: NodesNear, off: NodesNear, best_nodes: list[int], best: Leg
+        self, a: Point, b: Point, sides: "_Sides", best_nodes: list[int], best: Leg
     ) -> tuple[Leg, float] | None:
         """The quickest way that takes little longer than the best one and differs from it enough. Candidates lead over
         a node that both searches reach; the quickest are tried first, as in I. Abraham and others, "Alternative Routes
-        in Road Networks", SEA 2010. Ways without such a node are not found."""
+        in Road Networks", SEA 2010. Ways without such a node are not found. The searches are those that found the best
+        way."""
         total = round(best.hours * COST_PER_HOUR)
         longest, least_apart = int(total * SECOND_WAY_SHARE), int(total * APART_SHARE)
         if best.miles < LOCAL_MILES:
             return None
-        sides = self._upward(0, on, longest), self._upward(1, off, longest)
-        reached, came = [costs for costs, _ in sides], [arcs for _, arcs in sides]
+        self._search_on(sides, longest)
+        reached, came = [side.settled for side in sides], [side.came for side in sides]
         place = {node: position for position, node in enumerate(best_nodes)}
         by = ((cost + reached[1][node], node) for node, cost in reached[0].items() if node in reached[1])
         along = unit_vectors(places_along(best.line, best.line_miles, APART_MILES / 2))
@@ -216,10 +242,10 @@ class HighwayFinder:
             tried.add((leaves, returns))
             if not np.any(are_apart(self.graph.nodes[[node]], along, DRAWN_TWICE_MILES)):
                 continue
-            way = self._unfolded(node, came)
+            way = self._unfolded(node, sides)
             if len(set(way[0])) < len(way[0]):  # there and back on the same road
                 continue
-            leg = self._leg_of(a, b, on, off, way)
+            leg = self._leg_of(a, b, sides[0].near, sides[1].near, way)
             places = places_along(leg.line, leg.line_miles, APART_MILES)
             apart_share = float(np.mean(are_apart(places, along, APART_MILES)))
             if apart_share >= APART_SHARE:
@@ -228,33 +254,6 @@ class HighwayFinder:
             if looked_at == MOST_TRIED:
                 break
         return None
-
-    def _upward(self, side: int, near: NodesNear, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-        """The cost of each more important node within reach, and the node and arc before it on the way: from the start
-        (side 0), or back from the end."""
-        first, head, cost = self._firsts[side], self._head, self._cost
-        reached, came = dict(near), dict[int, tuple[int, int]]()
-        queue = [(total, node) for node, total in near.items()]
-        heapify(queue)
-        settled = dict[int, int]()
-        while queue:
-            total, node = heappop(queue)
-            if total > longest:
-                break
-            if total > reached[node]:
-                continue
-            for arc in range(first[node + 1] - 1, first[node] - 1, -1):
-                near_node, between = head[arc], cost[arc]
-                known = reached.get(near_node, longest + 1)
-                if total + between < known:
-                    reached[near_node] = total + between
-                    came[near_node] = node, arc
-                    heappush(queue, (total + between, near_node))
-                elif self._is_two_way and known + between < total:
-                    break
-            else:
-                settled[node] = total
-        return settled, came
 
     def _access(self, point: Point) -> NodesNear:
         """The nodes near a point, each with the cost of the way there."""
@@ -272,48 +271,66 @@ class HighwayFinder:
 
     def way(self, on: NodesNear, off: NodesNear) -> Way | None:
         """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them."""
-        head, cost = self._head, self._cost
-        costs = (dict(on), dict(off))
-        came: tuple[dict[int, tuple[int, int]], ...] = ({}, {})  # from which node, by which arc
-        queues = [[(total, node) for node, total in near.items()] for near in costs]
-        for queue in queues:
-            heapify(queue)
-        best, meeting = math.inf, -1
-        while queues[0] or queues[1]:
-            side = 0 if queues[0] and (not queues[1] or queues[0] < queues[1]) else 1
-            total, node = heappop(queues[side])
-            if total >= best:
-                break
-            reached, queue, first = costs[side], queues[side], self._firsts[side]
-            if total > reached[node]:
-                continue
-            if total + costs[1 - side].get(node, best) < best:
-                best, meeting = total + costs[1 - side][node], node
-            for arc in range(first[node + 1] - 1, first[node] - 1, -1):
-                near, between = head[arc], cost[arc]
-                known = reached.get(near, best)
-                if total + between < known:
-                    reached[near] = total + between
-                    came[side][near] = node, arc
-                    heappush(queue, (total + between, near))
-                elif (
-                    self._is_two_way and known + between < total
-                ):  # a cheaper way comes down to this node: none of the best goes up from it
-                    break
-        return self._unfolded(meeting, came) if meeting >= 0 else None
+        sides = _Side.of(on), _Side.of(off)
+        meeting = self._meet(sides)
+        return self._unfolded(meeting, sides) if meeting >= 0 else None
 
-    def _unfolded(self, meeting: int, came: Sequence[Mapping[int, tuple[int, int]]]) -> Way:
+    def _meet(self, sides: "_Sides") -> int:
+        """The node at which two searches meet for the cheapest way; -1 where there is no way. What is beyond it by no
+        more than `SECOND_WAY_SHARE` stays noted, for `_search_on`."""
+        best, most, meeting = math.inf, math.inf, -1
+        start, end = sides
+        while start.queue or end.queue:
+            is_start = bool(start.queue) and (not end.queue or start.queue[0] < end.queue[0])
+            side, other = (start, end) if is_start else (end, start)
+            if side.queue[0][0] >= best:
+                break
+            total, node = heappop(side.queue)
+            if total > side.costs[node]:
+                continue
+            beyond = other.costs.get(node)
+            if beyond is not None and total + beyond < best:
+                best, most, meeting = total + beyond, int((total + beyond) * SECOND_WAY_SHARE) + 1, node
+            self._relax(side, self._firsts[not is_start], node, total, most)
+        return meeting
+
+    def _search_on(self, sides: "_Sides", longest: int) -> None:
+        """Settles all that either search reaches at no more than this cost."""
+        for side, first in zip(sides, self._firsts, strict=True):
+            while side.queue and side.queue[0][0] <= longest:
+                total, node = heappop(side.queue)
+                if total <= side.costs[node]:
+                    self._relax(side, first, node, total, longest + 1)
+
+    def _relax(self, side: "_Side", first: memoryview, node: int, total: int, most: float) -> None:
+        """Notes the cheaper ways to more important nodes, as far as they cost less than `most`."""
+        head, cost, costs = self._head, self._cost, side.costs
+        for arc in range(first[node + 1] - 1, first[node] - 1, -1):
+            near, between = head[arc], cost[arc]
+            known = costs.get(near, most)
+            if total + between < known:
+                costs[near] = total + between
+                side.came[near] = node, arc
+                heappush(side.queue, (total + between, near))
+            elif (
+                self._is_two_way and known + between < total
+            ):  # a cheaper way comes down to this node: none of the best goes up from it
+                return
+        side.settled[node] = total
+
+    def _unfolded(self, meeting: int, sides: "_Sides") -> Way:
         """The nodes and arcs of the way over the node at which two searches met."""
+        came_on, came_off = (side.came for side in sides)
         chain, node = list[tuple[int, int, int]](), meeting
-        while node in came[0]:
-            before, arc = came[0][node]
+        while node in came_on:
+            before, arc = came_on[node]
             chain.append((arc, before, node))
             node = before
         nodes, arcs = [node], list[int]()
         chain.reverse()
         node = meeting
-        while node in came[1]:
-            after, arc = came[1][node]
+        while node in came_off:
+            after, arc = came_off[node]
             chain.append((arc, node, after))
             node = after
         for arc, start, end in chain:
@@ -322,19 +339,15 @@ class HighwayFinder:
 
     def _unfold(self, arc: int, start: int, end: int, nodes: list[int], arcs: list[int]) -> None:
         """Append the roads that an arc stands for, from `start` to `end`, and the nodes they lead to."""
-        outward, inward = self._firsts
+        (outward, inward), head, through = self._firsts, self._head, self._through
         rest = [(arc, start, end)]
         while rest:
             arc, start, end = rest.pop()
-            middle = self._through[arc]
+            middle = through[arc]
             if middle < 0:
                 arcs.append(arc)
                 nodes.append(end)
             else:
-                rest += (
-                    (self._arc(outward, middle, end), middle, end),
-                    (self._arc(inward, middle, start), start, middle),
-                )
-
-    def _arc(self, first: memoryview, node: int, end: int) -> int:
-        return bisect.bisect_left(self._head, end, first[node], first[node + 1])
+                onward = bisect_left(head, end, outward[middle], outward[middle + 1])
+                back = bisect_left(head, start, inward[middle], inward[middle + 1])
+                rest += (onward, middle, end), (back, start, middle)
