@@ -58,14 +58,7 @@ def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
     """T of each candidate, from the last to the first. Where stops are counted, each candidate has one T for each
     number of stops that may still be made.
     """
-    burned = trip.gallons_to(trip.distance_miles)
-    most, wanted = (
-        trip.usable_gallons + GALLON_TOLERANCE,
-        max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE,
-    )
-    worth = trip.leftover_value_per_gallon
-    at_destination = CostSegment(worth * (burned + trip.end_gallons), worth)
-    arriving: CostFunction = [(-most - burned, -wanted - burned, at_destination)] if wanted <= most else []
+    arriving = at_end(trip)
     layers = [arriving] * (1 if max_stops is None else max_stops + 1)
     ahead = []
     for station in reversed(stations_of(trip)):
@@ -75,3 +68,13 @@ def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
         stopped = after_stops(layers, backward, trip.stop_cost, counted=max_stops is not None)
         layers = [*map(cheaper, layers, stopped)]
     return ahead
+
+
+def at_end(trip: Trip) -> CostFunction:
+    """T at the destination: what is left there costs nothing, less its worth."""
+    burned = trip.gallons_to(trip.distance_miles)
+    most = trip.usable_gallons + GALLON_TOLERANCE
+    wanted = max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE
+    worth = trip.leftover_value_per_gallon
+    left = CostSegment(worth * (burned + trip.end_gallons), worth)
+    return [(-most - burned, -wanted - burned, left)] if wanted <= most else []

@@ -25,7 +25,7 @@ from domain.planning.explanation import (
 from domain.planning.floors import with_floors, with_growing_floors
 from domain.planning.plan_inputs import GALLON_DECIMALS, MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
-from domain.planning.rounding import solve_rounded
+from domain.planning.rounding import rounded_optimum, solve_rounded
 from domain.planning.schedule import arrivals_along
 from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Solution, Trip, drive_trip
 from domain.planning.ways_out import WayOut, floors_for_ways_out, highest_kept, way_out_of
@@ -223,7 +223,7 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
     limits = inputs.limits
     trip, solution = _with_ways_out(inputs, limits)
     if isinstance(solution, Infeasible) and inputs.further_offers is not None:
-        without_ways_out = least_relaxation(limits, lambda given: solve_rounded(_trip(inputs, given, 0.0)))
+        without_ways_out = least_relaxation(limits, lambda given: rounded_optimum(_trip(inputs, given, 0.0)))
         limits = without_ways_out or limits.relaxed_entirely
         trip, solution = _with_ways_out(inputs, limits)
     inputs = inputs.within(limits.max_detour_miles)
@@ -258,7 +258,7 @@ def _with_ways_out(inputs: PlanInputs, limits: PlanLimits) -> tuple[Trip, Soluti
     if isinstance(solution, Solution):
         return trip, solution
     floors = [one.floor_gallons for one in trip.candidates]
-    trip = _trip(inputs, limits, highest_kept(floors, lambda highest: solve_rounded(_trip(inputs, limits, highest))))
+    trip = _trip(inputs, limits, highest_kept(floors, lambda highest: rounded_optimum(_trip(inputs, limits, highest))))
     return trip, solve_rounded(trip)
 
 

@@ -60,7 +60,7 @@ demands", Decision Support Systems 54, 2012.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from domain.planning.least_cost import (
@@ -96,9 +96,20 @@ _KNOWN_SLACK_DOLLARS = 0.01
 """Known purchases may break a limit by the error of floating-point sums, so their cost counts with this slack."""
 
 
-def solve(trip: Trip, known: Sequence[Purchase] | None = None) -> Solution | Infeasible:
+@dataclass
+class NearStops:
+    """The stops with which a trip may cost up to `slack_dollars` more than at least, as a search has met them: each
+    station, and S of a stop there. Where stops are counted up to `max_stops`, S has one function for each number of
+    stops made. Stops that cost more may be among them."""
+
+    slack_dollars: float
+    max_stops: int | None = None
+    met: list[tuple[StationInGallons, list[CostFunction]]] = field(default_factory=list)
+
+
+def solve(trip: Trip, known: Sequence[Purchase] | None = None, near: NearStops | None = None) -> Solution | Infeasible:
     """The cheapest purchases. Of two solutions that cost the same, the one with fewer stops wins, then the one that
-    stops earlier.
+    stops earlier. `near` gets the stops of plans that cost hardly more.
 
     `known` are purchases that may be a plan of this trip. Where they keep its limits, levels that cost more are dropped
     from the start; past many stations also those that cost more than a plan with a few of these. The solution is the
@@ -106,10 +117,10 @@ def solve(trip: Trip, known: Sequence[Purchase] | None = None) -> Solution | Inf
     """
     at_most = min(_cost_of_known(trip, known), _cost_of_known(trip, _plan_of_few(trip)))
     if math.isfinite(at_most):
-        solution = _within_stops(trip, at_most)
+        solution = _within_stops(trip, at_most, near)
         if isinstance(solution, Solution):
             return solution
-    return _within_stops(trip, math.inf)
+    return _within_stops(trip, math.inf, near)
 
 
 def _plan_of_few(trip: Trip) -> Sequence[Purchase] | None:
@@ -136,19 +147,25 @@ def _cost_of_known(trip: Trip, known: Sequence[Purchase] | None) -> float:
     return objective_of(trip, known) + _KNOWN_SLACK_DOLLARS
 
 
-def _within_stops(trip: Trip, at_most: float) -> Solution | Infeasible:
+def _within_stops(trip: Trip, at_most: float, near: NearStops | None = None) -> Solution | Infeasible:
     # A limit on stops multiplies the work, so the first attempt has none.
-    solution = _solve(trip, None, at_most)
+    solution = solve_within(trip, None, at_most, near)
     if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
-        solution = _solve(trip, trip.max_stops, at_most)
+        solution = solve_within(trip, trip.max_stops, at_most, near)
     return solution
 
 
-def _solve(trip: Trip, max_stops: int | None, at_most: float) -> Solution | Infeasible:
+def solve_within(
+    trip: Trip, max_stops: int | None, at_most: float, near: NearStops | None = None
+) -> Solution | Infeasible:
+    """The cheapest purchases that cost no more than `at_most`, if there are any, with this limit of stops."""
     stations = stations_of(trip)
     reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
     burned = trip.gallons_to(trip.distance_miles)
-    finish = _Finish(max(reserve, trip.end_gallons - GALLON_TOLERANCE) + burned, trip, at_most)
+    slack_dollars = near.slack_dollars if near is not None else DOLLAR_TOLERANCE
+    finish = _Finish(max(reserve, trip.end_gallons - GALLON_TOLERANCE) + burned, trip, at_most, slack_dollars)
+    if near is not None:
+        near.max_stops, near.met = max_stops, []
 
     # One V for each number of stops made, where stops are limited; else one V for all. Below its lowest level, the
     # stops that are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
@@ -180,6 +197,8 @@ def _solve(trip: Trip, max_stops: int | None, at_most: float) -> Solution | Infe
         stopped = after_stops(layers, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted, start=begins)
         if any(stopped):
             last_stop_mile = candidate.mile
+            if near is not None:
+                near.met.append((station, stopped))
         if finish.reached(stopped, finish.wanted):
             start = start if has_to_stop else finish.cheaper_from(start, price)
             layers = [finish.cheaper_from(V, price) for V in layers]
@@ -196,16 +215,17 @@ class _Finish:
     """The cheapest of the levels so far with which the truck can drive to the destination without another stop, if it
     costs no more than `at_most`, the cost of a plan that is known.
 
-    Levels that cannot lead to a cheaper one are dropped. With the level h below the one wanted, at least `wanted - h`
-    gallons are still to be bought, in one stop or more, and none costs less than the cheapest price ahead:
+    Levels that lead to none that costs less, or up to `slack_dollars` more, are dropped. With the level h below the one
+    wanted, at least `wanted - h` gallons are still to be bought, in one stop or more, and none costs less than the
+    cheapest price ahead:
 
         cost to the end >= V(h) + c + (wanted - h) * price
 
     That holds where no price ahead is below what a gallon left at the end is worth.
     """
 
-    def __init__(self, wanted: float, trip: Trip, at_most: float) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: float, trip: Trip, at_most: float, slack_dollars: float) -> None:
+        self.wanted, self._slack = wanted, slack_dollars
         self.line: CostSegment | None = None
         self.level = math.nan
         self._least, self._price = -math.inf, 0.0
@@ -241,13 +261,13 @@ class _Finish:
         """True if no stop at this station leads to a cheaper finish: its smallest purchase costs so much more than the
         same gallons at the lowest price ahead."""
         beyond = station.smallest * (station.price - self._price)
-        return self._least + beyond > self._cost + self.wanted * self._worth + DOLLAR_TOLERANCE
+        return self._least + beyond > self._cost + self.wanted * self._worth + self._slack
 
     def cheaper_from(self, V: CostFunction, price: float) -> CostFunction:
         """The part of V that can lead to a cheaper finish, where `price` is the lowest ahead."""
         if self._cost == math.inf or price < self._worth:
             return V
-        kept, most = [], self._cost + self.wanted * self._worth + DOLLAR_TOLERANCE
+        kept, most = [], self._cost + self.wanted * self._worth + self._slack
         for low, high, line in V:
             if low >= self.wanted:
                 break

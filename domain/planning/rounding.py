@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from domain.planning.optimizer import solve
+from domain.planning.optimizer import NearStops, solve, solve_within
+from domain.planning.pump_steps import CHEAPER_DOLLARS, STEPS_GALLONS, cheapest_in_steps
 from domain.planning.trips import Infeasible, Purchase, Solution, Trip, drive_trip, fuel_without_purchases, objective_of
-
-STEPS_GALLONS = (0.1, 0.01, 0.001)
-"""Steps to round to, in the order in which they are tried."""
 
 MAX_ROUNDING_LOSS_DOLLARS = 0.50
 """Most dollars that rounding to tenths may cost. Most trips lose less; a trip with many stops at very different prices
@@ -20,10 +18,30 @@ SPARE_GALLONS = 0.01
 
 
 def solve_rounded(trip: Trip, known: Sequence[Purchase] | None = None) -> Solution | Infeasible:
-    """The cheapest purchases that a pump can show. Where the optimum uses every last thousandth of a gallon in the
-    tank, the optimum with a little to spare is rounded instead. `known` purchases make it faster, as in `solve`.
-    """
-    solution = solve(trip, known)
+    """The cheapest purchases that a pump can show. `known` purchases make it faster, as in `solve`."""
+    near = NearStops(MAX_ROUNDING_LOSS_DOLLARS)
+    solution = solve(trip, known, near)
+    rounded = _rounded_optimum(trip, solution)
+    if isinstance(solution, Infeasible) or isinstance(rounded, Infeasible):
+        return rounded
+    lost = rounded.objective - solution.objective
+    if lost <= CHEAPER_DOLLARS:
+        return rounded
+    if lost > near.slack_dollars:
+        near = NearStops(lost)
+        solve_within(trip, near.max_stops, rounded.objective, near)
+    return cheapest_in_steps(trip, rounded, near)
+
+
+def rounded_optimum(trip: Trip) -> Solution | Infeasible:
+    """The optimum, rounded. Rarely, other purchases that a pump can show cost some cents less; whether there are any is
+    the same."""
+    return _rounded_optimum(trip, solve(trip))
+
+
+def _rounded_optimum(trip: Trip, solution: Solution | Infeasible) -> Solution | Infeasible:
+    """The optimum, rounded. Where it uses every last thousandth of a gallon in the tank, the optimum with a little to
+    spare is rounded instead."""
     if isinstance(solution, Infeasible):
         return solution
     rounded = round_and_drive(trip, solution)

@@ -10,8 +10,9 @@ from domain.planning.trips import PUMP_STEP_GALLONS, Trip
 DOLLARS_LOST_TO_ROUNDING = 0.50
 
 
-def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
-    """The trip as a mixed-integer program: fuel on the road before and after each candidate, a stop or not, gallons."""
+def milp(trip: Trip, must_stop_at: int | None = None, step_gallons: float | None = None) -> highspy.HighsLp:
+    """The trip as a mixed-integer program: fuel on the road before and after each candidate, a stop or not, gallons,
+    in any fractions or in whole steps."""
     columns: list[tuple[float, float, float]] = []
     rows: list[tuple[float, float, dict[int, float]]] = []
 
@@ -26,6 +27,7 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
     start = min(trip.start_gallons, usable)
     fuel, mile = column(start, start), 0.0
     stops: list[int] = []
+    steps: list[int] = []
     margin = trip.margin_gallons
     first = reserve + min(margin, 0.0)
 
@@ -61,6 +63,9 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
         row(0, 0, {leaving: 1, arriving: -1, bought: -1, stop: into + out})
         row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, PUMP_STEP_GALLONS, into + out)})
         row(-inf, 0, {bought: 1, stop: first - usable})
+        if step_gallons is not None:
+            steps.append(column(0, inf))
+            row(0, 0, {bought: 1, steps[-1]: -step_gallons})
         fuel, mile = leaving, candidate.mile
         stops.append(stop)
         if margin < 0:
@@ -75,7 +80,7 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
         row(1, inf, {stops[index]: 1.0 for index in trip.first_stops})
         for other in set(range(len(stops))) - trip.first_stops:
             row(-inf, 0, {stops[other]: 1.0, **{stops[one]: -1.0 for one in trip.first_stops if one < other}})
-    return _program(columns, rows, stops)
+    return _program(columns, rows, [*stops, *steps])
 
 
 def _gallons_a_mile(trip: Trip, mile: float) -> float:
@@ -137,8 +142,8 @@ def optimum(highs: highspy.Highs) -> float | None:
     return float(highs.getInfo().objective_function_value)
 
 
-def milp_objective(trip: Trip, must_stop_at: int | None = None) -> float | None:
+def milp_objective(trip: Trip, must_stop_at: int | None = None, step_gallons: float | None = None) -> float | None:
     highs = exact_highs()
-    highs.passModel(milp(trip, must_stop_at))
+    highs.passModel(milp(trip, must_stop_at, step_gallons))
     highs.run()
     return optimum(highs)
