@@ -45,6 +45,9 @@ def main(
     seed: Annotated[int, typer.Option(help="The first seed; the worlds of a seed are always the same.")] = 1,
     world: Annotated[list[str] | None, typer.Option(help=f"All unless named: {', '.join(WORLDS)}.")] = None,
     replan_en_route: Annotated[bool, typer.Option(help="The policy's switch for trucks that miss a stop.")] = False,
+    margin: Annotated[
+        float, typer.Option(metavar="PERCENT", help="Plans keep so much of the tank more than the reserve.")
+    ] = 0.0,
     against: Annotated[Path | None, typer.Option(help="Another checkout, with an environment of its own.")] = None,
     service: Annotated[bool, typer.Option(help="Through a service of its own instead of the rules.")] = False,
     failures: Annotated[bool, typer.Option(help="Also print what happened on drives that went low.")] = False,
@@ -55,11 +58,17 @@ def main(
     unknown = sorted(set(names) - set(WORLDS))
     if unknown:
         raise typer.BadParameter(f"no such world: {', '.join(unknown)}; choose from {', '.join(WORLDS)}")
+    if margin and (service or against):
+        raise typer.BadParameter("--margin is for the rules of this checkout alone")
     rows: dict[str, dict[str, list[Outcome]]] = {}
     if against is not None:
         rows["before"] = _elsewhere(against, drives, seed, names, _switches(replan_en_route, service))
     with new_progress(screen) as progress, ExitStack() as life:
-        through = partial(drives_through, life.enter_context(running(progress))) if service else drives_of
+        through = (
+            partial(drives_through, life.enter_context(running(progress)))
+            if service
+            else partial(drives_of, margin_percent=margin)
+        )
         rows["now"] = {
             name: list(_shown(progress, name, drives, through(WORLDS[name], seed, drives, replan_en_route)))
             for name in names

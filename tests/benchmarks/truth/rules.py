@@ -40,10 +40,11 @@ MESSAGE = UUID(int=0)
 
 class Rules:
     """The dispatch of one truck, trip after trip. `replans_en_route` is the policy's switch for trucks that pass a fuel
-    stop without fueling."""
+    stop without fueling. Each plan keeps `margin_percent` of the tank more than the reserve."""
 
-    def __init__(self, *, replans_en_route: bool = False) -> None:
-        self.policy: PlanPolicy = usual_policy()
+    def __init__(self, *, replans_en_route: bool = False, margin_percent: float = 0.0) -> None:
+        usual = usual_policy()
+        self.policy: PlanPolicy = usual._replace(reserve_percent=usual.reserve_percent + margin_percent)
         self.history = TruckHistory()
         self.burn: Any = None
         self.replans_en_route = replans_en_route

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 
 from domain import clock
 from tests.benchmarks.truth.driver import START, Dispatch, Drive, Outcome
@@ -19,10 +20,13 @@ AT_ONCE = 6
 """Trucks on the road at a time, when the service dispatches them."""
 
 
-def drives_of(world: World, seed: int, drives: int, replans_en_route: bool) -> Iterator[Outcome]:
+def drives_of(
+    world: World, seed: int, drives: int, replans_en_route: bool, margin_percent: float = 0.0
+) -> Iterator[Outcome]:
     """The drives by the rules."""
+    rules = partial(Rules, replans_en_route=replans_en_route, margin_percent=margin_percent)
     for number in range(seed, seed + drives):
-        yield drive(world, number, replans_en_route=replans_en_route)
+        yield drive(world, number, lambda _: rules())
 
 
 def drives_through(service: Service, world: World, seed: int, drives: int, replans_en_route: bool) -> Iterator[Outcome]:
@@ -43,13 +47,12 @@ def drive(
     dispatch_of: Callable[[Truck], Dispatch] | None = None,
     *,
     start: datetime = START,
-    replans_en_route: bool = False,
 ) -> Outcome:
     """The trip of a seed, after the truck's earlier ones."""
     truck = draw_truck(world, seed)
     is_planned = world.driver == "plan"
     if is_planned:
-        dispatch = dispatch_of(truck) if dispatch_of is not None else Rules(replans_en_route=replans_en_route)
+        dispatch = dispatch_of(truck) if dispatch_of is not None else Rules()
     else:
         dispatch = FillsUpWhenLow() if world.driver == "below 30 %" else CheapestInRange()
     for number in range(1, world.trips_before + 1):

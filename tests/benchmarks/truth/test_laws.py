@@ -27,6 +27,17 @@ def test_a_drive_without_errors_costs_what_its_plan_says_to_the_cent(seed: int) 
     assert outcome.left_gallons == pytest.approx(plan.limits.end_gallons, abs=0.1) or not plan.stops
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_reading_tells_a_gauge_that_is_off_from_another_level_at_the_start(seed: int) -> None:
+    off = draw_trip(WORLDS["gauge-off"], draw_truck(WORLDS["gauge-off"], seed), seed)
+    shown_gallons = off.start_gallons + off.gauge_bias * off.truck.capacity_gallons / 100
+    exact = replace(off, world=WORLDS["exact"], start_gallons=shown_gallons)
+    first, second = (Drive(trip, Rules()).run() for trip in (off, exact))
+    assert (first.dollars, first.messages) == (second.dollars, second.messages)
+    assert first.bought_gallons == pytest.approx(second.bought_gallons)
+    assert first.lowest_percent == pytest.approx(second.lowest_percent - off.gauge_bias)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_three_trips_without_errors_leave_the_plan_as_it_is_to_the_cent(seed: int) -> None:
     unknown, known = (replace(WORLDS["exact"], trips_before=trips) for trips in (0, 3))

@@ -36,13 +36,15 @@ LEAST_START_PERCENT, MOST_START_PERCENT = 25.0, 50.0
 @dataclass(frozen=True, kw_only=True)
 class World:
     """A kind of world. `burns_more`: trucks burn this share more than they declare. `has_errors`: mileage, gauges,
-    prices, stations and drivers are off. `makes_up_for_skips`: a driver who skips a stop fuels at another.
+    prices, stations and drivers are off. `gauge_is_off`: the gauge is, by the same for the whole trip.
+    `makes_up_for_skips`: a driver who skips a stop fuels at another.
     `driver`: what the driver goes by. `chooses_within`: a driver who will skip his next stop says so beforehand, and
     takes a choice for these dollars or gets a plan without the stop; None: he says nothing."""
 
     title: str
     declares_mpg: bool = True
     has_errors: bool = True
+    gauge_is_off: bool = False
     makes_up_for_skips: bool = True
     burns_more: float = 0.0
     trips_before: int = 0
@@ -66,6 +68,7 @@ WORLDS = {
     "burns-20": World(title="burns 20 % more, else exact", has_errors=False, burns_more=0.20),
     "burns-15-errors": World(title="burns 15 % more, and all errors", burns_more=0.15),
     "exact": World(title="no errors at all", has_errors=False),
+    "gauge-off": World(title="the gauge is off, else exact", has_errors=False, gauge_is_off=True),
     "fills-up": World(title="no plan: fills up below 30 %", driver="below 30 %"),
     "cheapest": World(title="no plan: the cheapest pump in range", driver="cheapest"),
 }
@@ -119,7 +122,7 @@ class Trip:
         """The level that the gauge shows."""
         percent = 100 * gallons / self.truck.capacity_gallons
         if not self.world.has_errors:
-            return percent
+            return percent + (self.gauge_bias if self.world.gauge_is_off else 0.0)
         noise = normal(0, GAUGE_NOISE, self.seed, "noise", *reading)
         return float(min(max(round(percent + self.gauge_bias + noise), 0), 100))
 
