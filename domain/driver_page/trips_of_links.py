@@ -8,7 +8,7 @@ from uuid import UUID
 from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, StopDocument, TimelineEntry
 from domain.driver_page.links import EXPIRY, LINKED_ROUTE
-from domain.planning.choice_costs import COUNTS
+from domain.planning.choice_costs import COUNTS, had_by_driver
 from domain.roads import Point
 from domain.routes.plans.stored_choices import STATUS_NOW
 from domain.routes.reading.on_their_way import NEXT_STOP
@@ -87,9 +87,9 @@ TRIPS_OF_LINKS = Statement(
            r.status = 'error' AND last.id IS NOT NULL AS is_infeasible,
            p.id AS plan_id, p.generated_at, p.document, coalesce(p.timeline, '[]') AS timeline,
            p.driver_facts::text AS driver_facts, p.coarse_way, p.cause->>'kind' AS cause, p.fuel_percent, p.fuel_at,
-           (SELECT b.document FROM plans b JOIN messages m ON m.plan_id = b.id
+           (SELECT b.document FROM plans b
             WHERE b.route_id = r.id AND b.company_id = r.company_id AND b.id < p.id AND b.document IS NOT NULL
-              AND m.status IN ('sent', 'suppressed')
+              AND {had_by_driver("b")}
             ORDER BY b.id DESC LIMIT 1) AS before,
            t.newest_at AS truck_at, t.latitude, t.longitude,
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END AS fuel_stops_passed,

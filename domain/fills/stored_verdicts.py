@@ -15,6 +15,7 @@ from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument
 from domain.fills.verdicts import BoughtFill, Comparison, PlannedStop, compare_with_plan
 from domain.lifecycle import RouteStatus
+from domain.planning.choice_costs import had_by_driver
 from domain.roads import Point
 from domain.savings.recording import record_bought
 
@@ -60,13 +61,12 @@ class _Plan(NamedTuple):
 
 _PLANS = Statement(
     _Plan,
-    """
+    f"""
     SELECT p.route_id, p.document, p.id, p.station_ids, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
     FROM routes r JOIN plans p ON p.route_id = r.id AND p.generated_at <=
          (SELECT current.generated_at FROM plans current WHERE current.id = r.plan_id)
     WHERE r.id = ANY(%s) AND p.document IS NOT NULL AND p.revision = r.revision
-      AND (p.id = r.plan_id OR p.generated_at >= r.arrived_at
-           AND EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')))
+      AND (p.id = r.plan_id OR p.generated_at >= r.arrived_at AND {had_by_driver("p")})
     ORDER BY p.route_id, p.generated_at DESC
     """,
 )

@@ -101,7 +101,8 @@ _PLANS = Statement(
     FROM routes r JOIN plans p ON p.route_id = r.id
          AND (p.revision = r.revision OR p.generated_at >= r.arrived_at)
     WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
-      AND (p.id = r.plan_id OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
+      AND (p.id = r.plan_id OR p.cause ? 'takenByDriver'
+           OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
     ORDER BY p.route_id, p.generated_at DESC
     """,
 )

@@ -274,17 +274,19 @@ _COMPLETED_MEANWHILE = Command("SELECT FROM routes WHERE id = %s AND plan_id = %
 """Finds a route whose truck was at the last stop before its message was handed over."""
 
 
-def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
-    """The driver has this plan: a planned route becomes active, and a correction becomes the plan that is shown. Any
-    other plan of the route changes nothing."""
+def driver_has_plan(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> bool:
+    """The driver has this plan, by its message or since he chose it on his page: a planned route becomes active, and a
+    correction becomes the plan that is shown. Any other plan of the route changes nothing. Returns True if the route is
+    on its way with the plan from now on."""
     route_and_plan = (route_id, plan_id)
-    if (
+    is_new = (
         _ACTIVATE.first(connection, route_and_plan) is not None
         or _CORRECT.first(connection, (now, *route_and_plan)) is not None
-        or _COMPLETED_MEANWHILE.first(connection, route_and_plan) is not None
-    ):
+    )
+    if is_new or _COMPLETED_MEANWHILE.first(connection, route_and_plan) is not None:
         record_savings(connection, route_id)
         update_verdicts(connection, [route_id], lock=False)
+    return is_new
 
 
 _DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL, replan = NULL WHERE id = %s AND correction_id = %s")

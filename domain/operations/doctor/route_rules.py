@@ -114,7 +114,7 @@ ROUTE_RULES = {
     "no-message": RouteRule(SHOWS_PLAN, "p.id IS NOT NULL AND m.id IS NULL", "Plans of routes have no message", _CALL),
     "unsent": RouteRule(
         frozenset({RouteStatus.ACTIVE}),
-        f"m.id IS NOT NULL AND NOT {_DELIVERED}",
+        f"m.id IS NOT NULL AND NOT {_DELIVERED} AND (p.cause ? 'takenByDriver') IS NOT TRUE",
         "Active routes have a message that was not delivered",
         _CALL,
     ),

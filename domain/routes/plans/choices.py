@@ -52,9 +52,7 @@ _LOCK = Scalar(
     UUID,
     "SELECT id FROM routes WHERE company_id = %s AND environment = %s AND id = %s AND status = 'active' FOR UPDATE",
 )
-_ROUTE = Statement(
-    _Route,
-    f"""
+_OF_ROUTE = f"""
     SELECT r.environment, r.status, p.id AS plan_id,
            (r.replan IS NOT NULL OR r.correction_id IS NOT NULL) AS is_busy,
            p.cause, p.station_ids, p.document->'stops' AS fuel_stops, p.timeline, r.stops,
@@ -63,15 +61,16 @@ _ROUTE = Statement(
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END AS fuel_stops_passed,
            round(100 * o.driver_allowance)::bigint AS allowance_cents,
            made.cents AS spent_cents, made.choices AS chosen
-    FROM routes r JOIN companies o ON o.id = r.company_id JOIN plans p ON p.id = r.plan_id
+    FROM routes r JOIN companies o ON o.id = r.company_id JOIN plans p ON p.id = {{plan}}
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(greatest(c.extra_cents, 0)) FILTER (WHERE {COUNTS}), 0)::bigint AS cents,
                count(*) AS choices
         FROM plan_choices c WHERE c.route_id = r.id AND c.status = 'chosen') AS made
     WHERE r.company_id = %s AND r.environment = %s AND r.id = %s
-    """,
-)
+"""
+_ROUTE = Statement(_Route, _OF_ROUTE.format(plan="r.plan_id"))
+_ROUTE_AS_CORRECTED = Statement(_Route, _OF_ROUTE.format(plan="coalesce(r.correction_id, r.plan_id)"))
 _CHOICE = Statement(
     StoredChoice,
     f"SELECT {COLUMNS} FROM {TABLES} WHERE c.company_id = %s AND c.environment = %s AND c.route_id = %s AND c.id = %s",
@@ -112,8 +111,8 @@ def choose(
 
 
 def choice_ahead(connection: Connection, tenant: Tenant, route_id: UUID) -> KeptChoice | None:
-    """The choice that the driver of a route has, while its first fuel stop is ahead; None where he has none."""
-    route = _ROUTE.first(connection, (*tenant, route_id))
+    """The choice that the driver of a route has or is being told, while its first fuel stop is ahead; else None."""
+    route = _ROUTE_AS_CORRECTED.first(connection, (*tenant, route_id))
     return kept_choice(connection, route.plan_id) if route is not None and not fuel_stops_behind(route) else None
 
 
@@ -180,6 +179,8 @@ def _take(
         choice=str(choice.id),
         agreedCents=choice.extra_cents,
     )
+    if by is None or (choice.status == ChoiceStatus.ASKED and choice.asked_by is None):
+        cause["takenByDriver"] = True
     instead_of = _instead_of(route, passed)
     if instead_of is not None:
         cause["insteadOf"] = instead_of

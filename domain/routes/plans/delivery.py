@@ -50,8 +50,8 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
     route_id, plan_id = settled.route_id, settled.plan_id
     match settled.end:
         case "delivered":
-            transitions.message_sent(connection, route_id, plan_id, now=now)
-            replans.watch_again(connection, route_id, delivered=True, now=now)
+            if transitions.driver_has_plan(connection, route_id, plan_id, now=now):
+                replans.watch_again(connection, route_id, delivered=True, now=now)
         case "given_up":
             transitions.message_given_up(connection, route_id, plan_id)
             not_delivered(connection, plan_id)

@@ -169,13 +169,15 @@ def note_kept(connection: Connection, choice_id: UUID, chosen: Chosen) -> None:
 
 
 _TAKE_BACK = Command(
-    "UPDATE plan_choices SET status = 'refused', reason = 'its message could not be delivered'"
-    " WHERE made_plan_id = %s AND status = 'chosen'"
+    "UPDATE plan_choices c SET status = 'refused', reason = 'its message could not be delivered'"
+    " WHERE c.made_plan_id = %s AND c.status = 'chosen'"
+    " AND NOT EXISTS (SELECT FROM routes r WHERE r.id = c.route_id AND r.plan_id = c.made_plan_id)"
 )
 
 
 def not_delivered(connection: Connection, plan_id: UUID) -> None:
-    """Take back the choice of a plan whose message was given up: the driver keeps the plan before."""
+    """Take back the choice of a plan whose message was given up: the driver keeps the plan before. One that he took
+    himself stays."""
     _TAKE_BACK.execute(connection, (plan_id,))
 
 

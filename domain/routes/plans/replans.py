@@ -10,7 +10,8 @@ by the driver, for every company; `choices` stores one for the choice of a drive
 its cause, and counts as one of the two of a trip. Those for fuel, and for a higher level at the next fuel stop, are
 counted apart, and so are those after refusals; those for closed stations are not counted.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
-is out. If not, the driver keeps the old plan, and the truck is compared with the road of the new one.
+is out; one that he chose himself at once, for his page shows it to him. If not, the driver keeps the old plan, and the
+truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
 plan was made."""
 
@@ -34,6 +35,7 @@ from domain.planning.raised_levels import begins_before
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import Point
+from domain.routes import transitions
 from domain.routes.events import record_event
 from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.routes.plans.first_plan import queue_message_of
@@ -238,6 +240,8 @@ def finish_replan(
     _END.execute(connection, (plan_id, due.review_requests, route.id))
     why = cause if cause["kind"] in _TOLD_TO_DRIVERS or cause["text"] != due.replan["text"] else None
     queue_message_of(connection, route, plan_id, new, now=now, why=why)
+    if "takenByDriver" in cause and transitions.driver_has_plan(connection, route.id, plan_id, now=now):
+        watch_again(connection, route.id, delivered=True, now=now)
     return "corrected"
 
 

@@ -11,6 +11,7 @@ from domain.documents import PlanCause
 from domain.encoding import utc_text
 from domain.ids import shown_id
 from domain.lifecycle import Environment
+from domain.planning.choice_costs import had_by_driver
 from domain.planning.explanation import (
     MOST_CANDIDATES,
     ExplainedVersion,
@@ -82,10 +83,10 @@ class _Version(NamedTuple):
 
 _VERSIONS = Statement(
     _Version,
-    """
+    f"""
     SELECT p.generated_at, p.as_of, p.cause, jsonb_array_length(p.document->'stops') AS fuel_stops,
            (p.document->>'totalCost')::float AS total_cost,
-           EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')) AS told,
+           {had_by_driver("p")} AS told,
            p.id = r.plan_id AS current
     FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
     WHERE r.id = %s ORDER BY p.generated_at, p.id

@@ -20,7 +20,7 @@ from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
-from domain.routes.transitions import message_sent
+from domain.routes.transitions import driver_has_plan
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.stations import store_station_rows
@@ -168,6 +168,6 @@ def test_a_correction_keeps_the_whole_distance(
         (far.route_id,),
     )
 
-    message_sent(connection, far.route_id, plan_id, now=now)
+    driver_has_plan(connection, far.route_id, plan_id, now=now)
 
     assert route_row(connection, far.route_id).distance_miles == before

@@ -3,6 +3,7 @@ beyond his allowance is for a dispatcher to decide."""
 
 from datetime import datetime, timedelta
 from typing import Any, Literal
+from uuid import UUID
 
 import pytest
 
@@ -25,6 +26,7 @@ from domain.routes.plans.reviews import review_failed
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
 from domain.routes.plans.withheld_messages import discard_withheld
 from domain.routes.reading.explanations import read_route_explanation
+from domain.routes.reading.lookups import read_routes
 from domain.savings.recording import record_savings
 from domain.settings import Settings
 from tests.domain.routes.journey import Journey, Leg
@@ -308,23 +310,75 @@ def test_a_choice_whose_plan_was_given_up_is_refused(journey: Journey) -> None:
     assert now_of(journey, choice).status == "refused"
 
 
-def test_a_choice_whose_message_is_given_up_is_taken_back(journey: Journey) -> None:
+def make_without_message(journey: Journey, choice: StoredChoice, by: Actor | None = None) -> StoredChoice:
+    """Takes the choice, and makes its plan; the message stays unsent."""
+    choices.choose(journey.connection, journey.tenant, journey.route_id, choice.id, by, now=journey.now)
+    (job,) = jobs_of(journey.connection)
+    journey.run([one for one in journey.work(job) if one.name == "plans.menu"])
+    return now_of(journey, choice)
+
+
+def give_up_message(journey: Journey, plan_id: UUID | None) -> None:
+    journey.connection.execute("UPDATE messages SET withheld_since = now() WHERE plan_id = %s", (plan_id,))
+    discard_withheld(journey.connection, journey.fleet.company_id, None, DOT, now=journey.now)
+
+
+def test_a_choice_of_a_dispatcher_whose_message_is_given_up_is_taken_back(journey: Journey) -> None:
     allow(journey, 10)
     choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
-    choices.choose(journey.connection, journey.tenant, journey.route_id, choice.id, None, now=journey.now)
-    (job,) = jobs_of(journey.connection)
-    journey.work(job)
-    made = now_of(journey, choice)
+    made = make_without_message(journey, choice, DOT)
     assert (made.status, journey.route.correction_id) == ("chosen", made.made_plan_id)
-    journey.connection.execute("UPDATE messages SET withheld_since = now() WHERE plan_id = %s", (made.made_plan_id,))
 
-    discard_withheld(journey.connection, journey.fleet.company_id, None, DOT, now=journey.now)
+    give_up_message(journey, made.made_plan_id)
 
     back = now_of(journey, choice)
     assert (back.status, back.reason) == ("refused", "its message could not be delivered")
     assert (journey.route.plan_id, journey.route.correction_id) == (choice.plan_id, None)
     assert chosen_cents(journey) is None
     assert journey.begun() is None, "the driver keeps his plan, and nothing is under way"
+
+
+@pytest.mark.parametrize("is_asked_first", [False, True])
+def test_a_choice_that_the_driver_took_is_his_plan_before_its_message_is_out(
+    journey: Journey, is_asked_first: bool
+) -> None:
+    allow(journey, 0 if is_asked_first else 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    if is_asked_first:
+        assert choose(journey, choice) == "asked"
+
+    made = make_without_message(journey, choice, DOT if is_asked_first else None)
+
+    assert (journey.route.plan_id, journey.route.correction_id) == (made.made_plan_id, None)
+    (shown,) = read_routes([(journey.tenant, journey.route_id)]).on(journey.connection)
+    assert shown is not None
+    assert shown.route.fuel_plan is not None
+    assert shown.route.fuel_plan.stops[0].name == choice.document["stops"][0]["name"]
+    assert chosen_cents(journey) == made.extra_cents
+    explained = read_route_explanation(journey.connection, journey.route_id)
+    assert explained is not None
+    assert explained["choice"]["extra_cost"] == made.extra_cents / 100
+    kept = choices.choice_ahead(journey.connection, journey.tenant, journey.route_id)
+    assert kept is not None
+    assert kept.id == choice.id
+
+    journey.run(journey.lost_jobs())
+    assert [message.status for message in journey.messages()] == ["sent", "sent"]
+    assert journey.route.plan_id == made.made_plan_id
+
+
+def test_a_choice_that_the_driver_took_stays_his_plan_where_no_message_reaches_him(journey: Journey) -> None:
+    allow(journey, 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    made = make_without_message(journey, choice)
+
+    give_up_message(journey, made.made_plan_id)
+
+    assert now_of(journey, choice).status == "chosen"
+    assert journey.route.plan_id == made.made_plan_id
+    back = first_of(journey, ChoiceKind.CHEAPEST)
+    assert choose(journey, back) == "taken", "he may still choose otherwise"
+    assert journey.versions()[-1].station_ids == back.station_ids
 
 
 def test_a_choice_of_another_company_is_unknown(journey: Journey, connection: Connection) -> None:
