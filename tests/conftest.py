@@ -4,13 +4,13 @@ pytest's parallel workers; a company of its own for each test, which keeps tests
 
 import gc
 import os
+import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -33,6 +33,7 @@ from domain.settings import Settings
 from tests.debian import packages_named
 from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
+from tests.parallel import loaded_tests
 from tests.plain_logs import log_plainly
 from tests.repeatable import USUAL, draw_the_same_examples
 from tests.servers import CLUSTERS, CopiedPostgres, own_redis
@@ -96,23 +97,17 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     and again: that was half of the time of loading, and a fifth of the quick tests'."""
     gc.disable()
     try:
-        _load_own_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
 
 
-def _load_own_share(config: pytest.Config) -> None:
-    """Each of several parallel workers begins with other modules. In a fresh clone pytest compiles every module at its
-    first import, which is half of the time of loading: a worker does its share, and finds what the others did."""
-    worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
-    if workers == 1 or config.args != config.getini("testpaths"):
-        return
-    tests = Path(__file__).parent
-    for path in sorted(tests.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: workers]:
-        with suppress(Exception, pytest.skip.Exception):  # pytest loads the module again, and tells what is wrong
-            import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    python = _servers.enter_context(loaded_tests([*config.args, "-m", config.option.markexpr]))
+    for spec in specs:
+        spec.python = spec.python or shlex.join(python)
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:
