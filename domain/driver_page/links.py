@@ -18,9 +18,11 @@ class DriverLink(NamedTuple):
 
 
 LINKED_ROUTE = """driver_links l CROSS JOIN LATERAL (
-        SELECT * FROM routes linked WHERE linked.id = l.route_id AND linked.company_id = l.company_id
+        SELECT linked.xmin AS written_by, linked.* FROM routes linked
+        WHERE linked.id = l.route_id AND linked.company_id = l.company_id
           AND linked.environment = l.environment AND linked.driver_id = l.driver_id OFFSET 0) AS r"""
-"""SQL of a link `l` and its route `r`, while the link's driver has the route."""
+"""SQL of a link `l` and its route `r`, while the link's driver has the route. `written_by` is the transaction that
+wrote the route's row as it is."""
 
 EXPIRY = """CASE WHEN r.status IN ('completed', 'canceled', 'error')
     THEN least(l.expires_at, coalesce(r.completed_at, r.updated_at) + %(after_end)s::interval)

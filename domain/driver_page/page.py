@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 
-from domain.accounts.tokens import hash_of_token
 from domain.database.statements import Query
 from domain.documents import FuelStopDocument, StopDocument
 from domain.driver_page.links import DriverLink
-from domain.driver_page.progress import mile_of_truck, miles_to
+from domain.driver_page.progress import Course
 from domain.driver_page.shown_trip import (
     PlanChanges,
     ShownAnswer,
@@ -25,16 +23,15 @@ from domain.driver_page.shown_trip import (
     ShownStop,
     ShownTown,
     ShownTrip,
-    ShownTruck,
     ShownWayOut,
     TripState,
 )
-from domain.driver_page.trips_of_links import TRIPS_OF_LINKS, TripOfLink
+from domain.driver_page.trips_of_links import TRIPS_OF_LINKS, VERSIONS_OF_TRIPS, TripNow, TripOfLink
 from domain.lifecycle import SHOWS_PLAN, AnswerKind, RouteStatus
 from domain.planning.coarse_ways import unpack_way
 from domain.roads import Point
 from domain.roads.sphere import stop_point
-from domain.routes.plans.planned_stops import fuel_stops_behind
+from domain.routes.plans.planned_stops import PlanMilestones
 
 
 class _Facts(msgspec.Struct, rename="camel", frozen=True):
@@ -71,66 +68,55 @@ class OpenedTrip:
         row = self.row
         return DriverLink(row.link_id, row.company_id, row.environment, row.route_id, row.driver_id, row.expires_at)
 
-    @property
-    def truck(self) -> ShownTruck:
-        return ShownTruck(self.row.truck_at if self.row.place is not None else None, self.ahead.miles_away)
-
-    @property
-    def digest(self) -> bytes:
-        """Another one where anything but the truck's values has changed on its page, and for each link."""
-        still = self.row._replace(truck_at=None, latitude=None, longitude=None)
-        told = (still, self.ahead.behind, self.row.place is None)
-        return blake2b(msgspec.json.encode(told), digest_size=16).digest()
+    @cached_property
+    def answers(self) -> Sequence[ShownAnswer | None]:
+        """The driver's newest answer to each fuel stop."""
+        return _answers_to(self.row)
 
     @cached_property
-    def ahead(self) -> "_Ahead":
-        return _ahead_of(self.row)
+    def course(self) -> Course:
+        row = self.row
+        fueled = _fueled(self.answers, row.generated_at) if row.generated_at is not None else 0
+        passed = max(row.fuel_stops_passed, fueled)
+        way = unpack_way(row.coarse_way) if row.coarse_way is not None else None
+        return Course(PlanMilestones.of(row._replace(fuel_stops_passed=passed)), way)
 
     def shown(self) -> ShownTrip:
         """The values on its page."""
-        return _trip_of(self.row, self.link, self.ahead)
+        return _trip_of(self)
 
 
-def ask_trips(tokens: Sequence[str], *, hours: float, now: datetime) -> Query[list[OpenedTrip | None]]:
-    """The trip that each token opens, in order. None for one that is unknown, has expired, or belongs to a driver who
-    has the trip no more: these cases cannot be told apart. `hours`: how long a link works after the end of its trip."""
-    hashes = [hash_of_token(token) for token in tokens]
+def ask_trips(hashes: Sequence[bytes], *, hours: float, now: datetime) -> Query[list[OpenedTrip | None]]:
+    """The trip that each token of these hashes opens, in order. None for one that is unknown, has expired, or belongs
+    to a driver who has the trip no more: these cases cannot be told apart. `hours`: how long a link works after the end
+    of its trip."""
 
     def read(rows: list[TripOfLink]) -> list[OpenedTrip | None]:
         opened = {row.token_hash: OpenedTrip(row) for row in rows}
         return [opened.get(one) for one in hashes]
 
-    return Query(
-        TRIPS_OF_LINKS,
-        {"hashes": hashes, "after_end": timedelta(hours=hours), "now": now, "shows_plan": list(SHOWS_PLAN)},
-        read,
-    )
+    return Query(TRIPS_OF_LINKS, _asked(hashes, hours, now) | {"shows_plan": list(SHOWS_PLAN)}, read)
 
 
-class _Ahead(NamedTuple):
-    """The fuel stops of a plan, by the place of the truck."""
+def ask_trips_now(hashes: Sequence[bytes], *, hours: float, now: datetime) -> Query[list[TripNow | None]]:
+    """The version of the trip and the truck of each token that `ask_trips` would find, in order."""
 
-    behind: int = 0
-    miles_away: tuple[float | None, ...] = ()
-    """Miles from the truck to each stop that is not behind it."""
-    answers: Sequence[ShownAnswer | None] = ()
-    """The driver's newest answer to each of those."""
+    def read(rows: list[TripNow]) -> list[TripNow | None]:
+        opened = {row.token_hash: row for row in rows}
+        return [opened.get(one) for one in hashes]
 
-
-def _ahead_of(row: TripOfLink) -> _Ahead:
-    if row.document is None or row.generated_at is None:
-        return _Ahead()
-    answers = _answers_to(row)
-    passed = max(row.fuel_stops_passed, _fueled(answers, row.generated_at))
-    behind = fuel_stops_behind(row._replace(fuel_stops_passed=passed))
-    return _Ahead(behind, tuple(_miles_away(row, row.fuel_stops[behind:])), answers[behind:])
+    return Query(VERSIONS_OF_TRIPS, _asked(hashes, hours, now), read)
 
 
-def _trip_of(row: TripOfLink, link: DriverLink, ahead: _Ahead) -> ShownTrip:
-    state, plan = _state_of(row), _plan_of(row, ahead)
+def _asked(hashes: Sequence[bytes], hours: float, now: datetime) -> dict[str, Any]:
+    return {"hashes": list(hashes), "after_end": timedelta(hours=hours), "now": now}
+
+
+def _trip_of(trip: OpenedTrip) -> ShownTrip:
+    row, state, plan = trip.row, _state_of(trip.row), _plan_of(trip)
     arrivals = {entry["stop"]: entry["plannedArrival"] for entry in row.timeline}
     return ShownTrip(
-        link=link,
+        link=trip.link,
         state=state,
         name=row.name,
         unit_number=row.unit_number,
@@ -187,20 +173,22 @@ def _moment(text: str | None) -> datetime | None:
     return msgspec.convert(text, datetime) if text is not None else None
 
 
-def _plan_of(row: TripOfLink, ahead: _Ahead) -> ShownPlan | None:
+def _plan_of(trip: OpenedTrip) -> ShownPlan | None:
+    row = trip.row
     if row.plan_id is None or row.document is None or row.generated_at is None:
         return None
     plan, stops = row.document, row.fuel_stops
     facts = _read_facts(row.driver_facts) if row.driver_facts is not None else _DriverFacts()
     told = [*facts.fuel_stops, *[_Facts()] * (len(stops) - len(facts.fuel_stops))]
-    first = ahead.behind
+    first = trip.course.behind(row.place)
+    miles_away = trip.course.miles_away(row.place, behind=first)
     return ShownPlan(
         id=row.plan_id,
         made_at=row.generated_at,
         fuel_stops=tuple(
             _fuel_stop_of(stop, fact, miles, answer, row.generated_at)
             for stop, fact, miles, answer in zip(
-                stops[first:], told[first:], ahead.miles_away, ahead.answers, strict=False
+                stops[first:], told[first:], miles_away, trip.answers[first:], strict=False
             )
         ),
         behind=first,
@@ -213,15 +201,6 @@ def _plan_of(row: TripOfLink, ahead: _Ahead) -> ShownPlan | None:
         allowance_cents=row.allowance_cents,
         changes=_changes(row.before["stops"], stops, row.cause) if row.before is not None else None,
     )
-
-
-def _miles_away(row: TripOfLink, stops: Sequence[FuelStopDocument]) -> list[float | None]:
-    """The miles from the truck to each of these fuel stops."""
-    mile = None
-    if row.coarse_way is not None and row.place is not None:
-        reached_mile = row.mile_of(row.reached - 1) or 0.0
-        mile = mile_of_truck(unpack_way(row.coarse_way), row.place, reached_mile=reached_mile)
-    return [miles_to(stop["milesFromOrigin"], mile, row.place, stop_point(stop)) for stop in stops]
 
 
 def _answers_to(row: TripOfLink) -> list[ShownAnswer | None]:

@@ -78,7 +78,7 @@ def written_clock(hour: int, minute: int, language: Language) -> str:
 def written_zone(at: datetime, language: Language) -> str:
     """The short name of the time zone, such as `CST`, or `HNC` in French. CLDR has none in some languages, and drivers
     know the English one."""
-    name = f"{at:%Z}"
+    name = at.tzname() or ""
     return _french_zone(at.tzinfo, name, is_summer_time=bool(at.dst())) if language is Language.FRENCH else name
 
 

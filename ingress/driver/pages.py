@@ -28,7 +28,7 @@ from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
-from ingress.driver.kept_pages import KeptPages
+from ingress.driver.kept_pages import KeptPage, KeptPages, SeenTrip
 from ingress.driver.rendering import STATIC, STYLES_HASH, cut_trip_page, fill_trip_page, make_empty_page, make_trip_page
 from ingress.driver.trips import TooMany, Trips
 from ingress.http.fair_queue import CapacityTimeout
@@ -81,22 +81,21 @@ class DriverPages:
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services = services
         self._body_timeout_seconds = settings.body_timeout_seconds
-        self._trips = Trips(services, hours=settings.driver_link_hours)
         self._kept = KeptPages()
+        self._trips = Trips(services, self._kept, hours=settings.driver_link_hours)
         self._scripts = {path.name: path.read_bytes() for path in STATIC.iterdir()}
 
     async def show(self, request: Request) -> Answer:
         """The page of a trip; 404 for a token that opens nothing, whatever the reason."""
-        return await self._answered(request, self._show)
+        return await self._answered(request, self._show(request))
 
     async def answer(self, request: Request) -> Answer:
         """Takes an answer to a fuel stop, and leads back to the page; 400 with the page where it cannot be taken."""
-        return await self._answered(request, self._take)
+        return await self._answered(request, self._take(request))
 
-    async def _answered(self, request: Request, work: Callable[[Request, OpenedTrip], Awaitable[Answer]]) -> Answer:
+    async def _answered(self, request: Request, work: Awaitable[Answer]) -> Answer:
         try:
-            trip = await self._trips.find(_token_of(request))
-            return await work(request, trip) if trip is not None else self._nothing(request)
+            return await work
         except TooMany as refusal:
             return self._too_many(request, refusal)
         except (ApiError, ClientDisconnect, CapacityTimeout):
@@ -104,12 +103,34 @@ class DriverPages:
         except Exception as error:
             return self._failed(request, error)
 
-    async def _show(self, request: Request, trip: OpenedTrip) -> Answer:
-        return self._page(request, trip)
+    async def _show(self, request: Request) -> Answer:
+        chosen = _chosen_language(request)
+        trip = await self._trips.page(_token_of(request), chosen)
+        if trip is None:
+            return self._nothing(request)
+        seen = trip if isinstance(trip, SeenTrip) else self._made(trip, chosen)
+        body = fill_trip_page(seen.page.parts, seen.truck, seen.time_zone, seen.page.words)
+        tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
+        headers = (*_FRESH, (b"etag", tag))
+        return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
 
-    async def _take(self, request: Request, trip: OpenedTrip) -> Answer:
+    def _made(self, trip: OpenedTrip, chosen: Language | None) -> SeenTrip:
+        """The trip with a page that is kept from now on."""
+        kept, place = self._kept.put(trip), trip.row.place
+        kind = kept.kind_of_page(chosen, place)
+        page = kept.pages.get(kind)
+        if page is None:
+            words = _words_of(trip, chosen)
+            page = KeptPage(cut_trip_page(trip.shown(), words), words)
+            self._kept.put_page(kept, kind, page)
+        return kept.seen(page, kind, place, trip.row.truck_at)
+
+    async def _take(self, request: Request) -> Answer:
+        trip = await self._trips.open(_token_of(request))
+        if trip is None:
+            return self._nothing(request)
         body = await request.body(self._body_timeout_seconds, room=_require_short)
-        words, form = _words_of(request, trip), _form_of(body)
+        words, form = _words_of(trip, _chosen_language(request)), _form_of(body)
         try:
             take = (
                 _choosing(form)
@@ -138,15 +159,6 @@ class DriverPages:
 
     async def close(self) -> None:
         await self._trips.close()
-
-    def _page(self, request: Request, trip: OpenedTrip) -> Answer:
-        words = _words_of(request, trip)
-        read_in = f"{words.language} {words.units.country}".encode()
-        parts = self._kept.get(trip.digest + read_in, lambda: cut_trip_page(trip.shown(), words))
-        body = fill_trip_page(parts, trip.truck, trip.row.time_zone, words)
-        tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
-        headers = (*_FRESH, (b"etag", tag))
-        return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
 
     def _nothing(self, request: Request) -> Answer:
         return Answer(404, make_empty_page(*_NOTHING, _words_of_phone(request)), _HTML, _FRESH)
@@ -181,17 +193,17 @@ def _choosing(form: Mapping[str, str]) -> _Take:
     return take
 
 
-def _words_of(request: Request, trip: OpenedTrip) -> Words:
+def _words_of(trip: OpenedTrip, chosen: Language | None) -> Words:
     """The words in which the driver reads: those of the language that he chose on the page, or else his own."""
     own = read_tag(trip.row.language) if trip.row.language else None
-    chosen = _chosen_language(request)
     if chosen is not None:
         own = LanguageTag(chosen, own.country if own is not None else None)
     return words_for(str(own) if own is not None else None, trip.row.time_zone)
 
 
 def _chosen_language(request: Request) -> Language | None:
-    chosen = parse_qs(request.scope["query_string"].decode("latin-1")).get("l", [""])[0]
+    query = request.scope["query_string"]
+    chosen = parse_qs(query.decode("latin-1")).get("l", [""])[0] if query else ""
     return Language(chosen) if chosen in OWN_NAMES else None
 
 

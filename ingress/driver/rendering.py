@@ -96,8 +96,10 @@ _SAYS = re.compile(r'\bsay\("([^"]+)"(?:, )?')
 
 
 _CUT = secrets.token_hex(8)
-"""Stands in a page before and behind the name of a value of the truck. No text from outside can know it."""
-_AS_OF = "as of"
+"""Stands in a page before and behind the name of what is put in when it is shown: the values of the truck, and the
+styles, so that kept pages share them. No text from outside can know it."""
+_AS_OF, _STYLES_NAME = "as of", b"styles"
+_STYLES = STYLES.encode()
 
 
 def make_trip_page(trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
@@ -106,15 +108,15 @@ def make_trip_page(trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") 
 
 
 def cut_trip_page(trip: ShownTrip, words: Words, *, fault: str = "") -> tuple[bytes, ...]:
-    """The page of a trip, cut where the values of the truck stand: each second part is the name of one."""
+    """The page of a trip, cut where the values of the truck and the styles stand: each second part is such a name."""
     plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
     page, zone = templates_of(words).get_template("page.html"), ZoneInfo(trip.time_zone)
-    made = ""
+    made = b""
     for longest in _LONGEST_TEXTS:
-        made = page.render(trip=trip, zone=zone, plan_id=plan_id, fault=fault, longest=longest)
-        if len(made.encode()) <= MOST_PAGE_BYTES:
+        made = page.render(trip=trip, zone=zone, plan_id=plan_id, fault=fault, longest=longest).encode()
+        if len(made) + len(_STYLES) <= MOST_PAGE_BYTES:
             break
-    return tuple(part.encode() for part in made.split(_CUT))
+    return tuple(made.split(_CUT.encode()))
 
 
 def fill_trip_page(parts: Sequence[bytes], truck: ShownTruck, time_zone: str, words: Words) -> bytes:
@@ -123,7 +125,7 @@ def fill_trip_page(parts: Sequence[bytes], truck: ShownTruck, time_zone: str, wo
     if truck.at is not None:
         values[_AS_OF.encode()] = _Told(words).moment(truck.at, ZoneInfo(time_zone))
     filled = list(parts)
-    filled[1::2] = (str(escape(values[name])).encode() for name in parts[1::2])
+    filled[1::2] = (_STYLES if name == _STYLES_NAME else escape(values[name]).encode() for name in parts[1::2])
     return b"".join(filled)
 
 
@@ -179,8 +181,9 @@ class _Told:
         self._words = words
         self.distance, self.mile, self.money = words.distance, words.mile, words.money
 
-    def of_truck(self, name: int | str) -> str:
-        """The place of a value of the truck: the number of a fuel stop ahead, from 0, or the time of its fix."""
+    def put_in_later(self, name: int | str) -> str:
+        """The place of what each page is filled with: the number of a fuel stop ahead, from 0, for its miles from the
+        truck; the time of the truck's fix; the styles."""
         return f"{_CUT}{name}{_CUT}"
 
     def moment(self, at: datetime, zone: ZoneInfo) -> str:

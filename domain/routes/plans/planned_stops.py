@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from domain.burn.shortfalls import PlannedBurn
 from domain.documents import FuelStopDocument, StopDocument, TimelineEntry
@@ -10,7 +10,7 @@ from domain.planning.deviations import FuelStop, PlannedWay
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
-from domain.roads.sphere import Array
+from domain.roads.sphere import Array, stop_point
 from domain.stations.corridor import StationIndex
 
 _NEAR_MILES = 30.0
@@ -73,21 +73,46 @@ class TruckOnPlan(Protocol):
     def fuel_stops_passed(self) -> int | None: ...
 
 
+class PlanMilestones(NamedTuple):
+    """A plan's fuel stops in driving order, and what tells by the place of the truck which of them it has passed."""
+
+    fuel_stops: tuple[Milestone, ...]
+    next_stop: Milestone | None
+    """The first stop that was not reached; None where all were."""
+    reached_mile: float
+    passed: int
+    """Fuel stops that are known to be behind, wherever the truck is."""
+
+    @classmethod
+    def of(cls, truck: TruckOnPlan) -> "PlanMilestones":
+        miles = {entry["stop"]: entry["mile"] for entry in truck.timeline}
+        ahead = truck.stops[truck.reached] if truck.reached < len(truck.stops) else None
+        return cls(
+            tuple(Milestone(stop_point(one), one["milesFromOrigin"]) for one in truck.fuel_stops),
+            next_stop=Milestone(stop_point(ahead), miles.get(truck.reached)) if ahead is not None else None,
+            reached_mile=miles.get(truck.reached - 1) or 0.0,
+            passed=truck.fuel_stops_passed or 0,
+        )
+
+    def behind(self, truck: Point | None) -> int:
+        """The number of fuel stops that a truck at that place has passed."""
+        if self.next_stop is None:
+            return len(self.fuel_stops)
+        index = index_of_next_fuel_stop(
+            truck,
+            self.fuel_stops,
+            next_stop=self.next_stop,
+            reached_mile=self.reached_mile,
+            passed=self.passed,
+        )
+        return len(self.fuel_stops) if index is None else index
+
+
 def fuel_stops_behind(truck: TruckOnPlan) -> int:
     """The number of a plan's fuel stops that the truck has passed, by its place."""
-    if truck.reached >= len(truck.stops):
-        return len(truck.fuel_stops)
     latitude, longitude = truck.latitude, truck.longitude
-    ahead = truck.stops[truck.reached]
-    miles = {entry["stop"]: entry["mile"] for entry in truck.timeline}
-    index = index_of_next_fuel_stop(
-        Point(latitude, longitude) if latitude is not None and longitude is not None else None,
-        [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in truck.fuel_stops],
-        next_stop=Milestone(Point(ahead["latitude"], ahead["longitude"]), miles.get(truck.reached)),
-        reached_mile=miles.get(truck.reached - 1) or 0.0,
-        passed=truck.fuel_stops_passed or 0,
-    )
-    return len(truck.fuel_stops) if index is None else index
+    place = Point(latitude, longitude) if latitude is not None and longitude is not None else None
+    return PlanMilestones.of(truck).behind(place)
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:

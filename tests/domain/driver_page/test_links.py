@@ -28,7 +28,7 @@ def issued(connection: Connection, trip: DriverTrip, now: datetime) -> str:
 
 
 def found(connection: Connection, token: str, now: datetime) -> DriverLink | None:
-    (trip,) = ask_trips([token], hours=HOURS, now=now).on(connection)
+    (trip,) = ask_trips([hash_of_token(token)], hours=HOURS, now=now).on(connection)
     return trip.link if trip is not None else None
 
 
@@ -110,7 +110,8 @@ def test_links_are_found_together_in_the_order_of_their_tokens(
 ) -> None:
     first, second = issued(connection, trip, now), issued(connection, trip, now)
 
-    trips = ask_trips([second, "forged", first, second], hours=HOURS, now=now).on(connection)
+    hashes = [hash_of_token(one) for one in (second, "forged", first, second)]
+    trips = ask_trips(hashes, hours=HOURS, now=now).on(connection)
     links = [one and one.link for one in trips]
 
     assert [link is not None for link in links] == [True, False, True, True]

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from domain.accounts.tokens import hash_of_token
 from domain.database.connections import Connection, Tenant, as_json
 from domain.documents import DriverFacts
 from domain.driver_page.page import ask_trips
@@ -148,6 +149,6 @@ def token_of(connection: Connection, trip: DriverTrip, *, now: datetime) -> str:
 
 
 def shown(connection: Connection, trip: DriverTrip, *, now: datetime) -> ShownTrip:
-    (found,) = ask_trips([token_of(connection, trip, now=now)], hours=24, now=now).on(connection)
+    (found,) = ask_trips([hash_of_token(token_of(connection, trip, now=now))], hours=24, now=now).on(connection)
     assert found is not None
     return found.shown()
