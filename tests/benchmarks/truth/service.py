@@ -4,7 +4,7 @@ messages. It happens in the sandbox, where time is simulated and no message leav
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import httpx
@@ -35,19 +35,22 @@ def running(progress: Progress) -> Iterator["Service"]:
     with Bench(progress).stack("truth") as stack:
         host, port = stack.start_ingress()
         stack.start("workers")
-        _store_stations(stack)
+        store_network(stack, now=clock.now())
         yield Service(stack, f"http://{host}:{port}")
 
 
-def _store_stations(stack: Stack) -> None:
+def store_network(stack: Stack, *, now: datetime) -> None:
+    """Imports the stations of the judge's world, with prices as of that time."""
     path = stack.settings.data / "stations.csv"
     rows = zip(network().stations, network().net_prices, strict=True)
+    names = "station_id,name,brand,address,city,state,latitude,longitude"
     with path.open("w", encoding="utf-8") as file:
-        file.write("station_id,name,brand,address,city,state,latitude,longitude,retail_price\n")
+        file.write(f"{names},retail_price\n")
         for one, price in rows:
-            file.write(f"{','.join(map(str, one)).replace('None', '')},{price}\n")
+            cells = ",".join(str(getattr(one, name) or "") for name in names.split(","))
+            file.write(f"{cells},{price}\n")
     with stack.database.transaction() as connection:
-        store_station_rows(connection, path, now=clock.now())
+        store_station_rows(connection, path, now=now)
 
 
 class Service:
