@@ -47,6 +47,7 @@ LONG_WORKS = {
     "replay": "replay",
     "instances": "instances.solving",
     "preview": "previews",
+    "fuel-watch": "fuel_looks_cost",
 }
 """Not part of `all`."""
 

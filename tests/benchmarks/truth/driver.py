@@ -1,6 +1,6 @@
 """A drive: the truck burns what the world says, and its driver does what his newest orders say."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -87,6 +87,8 @@ class Outcome:
 class Drive:
     """One trip from its start to its end, or to the place where the tank is empty."""
 
+    fix_miles = FIX_MILES
+
     def __init__(
         self, trip: Trip, dispatch: Dispatch, *, start: datetime = START, counts_messages: bool = True
     ) -> None:
@@ -108,7 +110,13 @@ class Drive:
         return self.now + REST
 
     def run(self) -> Outcome:
-        end, next_fix = self.trip.road.distance_miles, FIX_MILES
+        for _ in self.steps():
+            pass
+        return self.outcome
+
+    def steps(self) -> Iterator[Fix]:
+        """Each fix on the way. Between two of them the driver may be told something new."""
+        end, next_fix = self.trip.road.distance_miles, self.fix_miles
         self._follow(self.dispatch.begin(self.trip, self._fix()))
         while self.mile < end and self.outcome.dry_mile is None:
             stop = self.orders[0] if self.orders else None
@@ -118,11 +126,12 @@ class Drive:
                 del self.orders[0]
                 self._visit(stop)
             elif self.mile >= next_fix:
-                next_fix += FIX_MILES
-                self._follow(self.dispatch.see(self._fix()))
+                next_fix += self.fix_miles
+                fix = self._fix()
+                yield fix
+                self._follow(self.dispatch.see(fix))
         self.outcome.left_gallons = max(self.gallons, 0.0)
         self.dispatch.end(self._fix())
-        return self.outcome
 
     def _fix(self) -> Fix:
         return Fix(self.now, self.mile, self.trip.shown_percent(self.gallons, "fix", round(self.mile, 3)))
