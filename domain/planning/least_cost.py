@@ -41,26 +41,27 @@ class StationInGallons(NamedTuple):
 
 def stations_of(trip: Trip) -> list[StationInGallons]:
     """The candidates in gallons, in driving order."""
+    return [*each_station(trip)]
+
+
+def each_station(trip: Trip) -> Iterator[StationInGallons]:
+    """The candidates in gallons, in driving order, each made when it is asked for."""
     reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
     least_bought, reserve_first = trip.smallest_on_road, reserve + trip.margin_gallons
-    stations = []
     for index, candidate in enumerate(trip.candidates):
         burned, into, out = trip.burned_at(candidate)
         floor, detour, arriving = candidate.floor_gallons - GALLON_TOLERANCE, into + out, burned + into
-        stations.append(
-            StationInGallons(
-                index,
-                candidate.price,
-                (floor if floor > reserve else reserve) + arriving,
-                (floor if floor > reserve_first >= reserve else reserve_first) + arriving,
-                usable + burned - out,
-                detour,
-                detour if detour > least_bought else least_bought,
-                reserve + burned,
-                usable + burned,
-            )
+        yield StationInGallons(
+            index,
+            candidate.price,
+            (floor if floor > reserve else reserve) + arriving,
+            (floor if floor > reserve_first >= reserve else reserve_first) + arriving,
+            usable + burned - out,
+            detour,
+            detour if detour > least_bought else least_bought,
+            reserve + burned,
+            usable + burned,
         )
-    return stations
 
 
 class CostSegment(NamedTuple):

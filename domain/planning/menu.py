@@ -51,7 +51,8 @@ def find_choices(plan: ComputedPlan, *, most: int | None = MOST_CHOICES) -> list
     places = {_places(plan)}
     found: list[Choice] = []
     for kind, trip in _conditions(plan, replace(least.trip, first_stops=None)):
-        other = _plan_of(plan, trip)
+        stops = len(least.purchases) if trip.first_stops is None else 0  # of the same trip, but for the limit
+        other = _plan_of(plan, trip, stops_without_limit=stops)
         if other is not None and _places(other) not in places:
             places.add(_places(other))
             found.append(choice_of(kind, other, least))
@@ -103,9 +104,9 @@ def has_more_amenities(station: Station, planned: Station) -> bool:
     return has_parking or has_showers
 
 
-def _plan_of(plan: ComputedPlan, trip: Trip) -> ComputedPlan | None:
+def _plan_of(plan: ComputedPlan, trip: Trip, *, stops_without_limit: int = 0) -> ComputedPlan | None:
     """The cheapest plan of the trip; None where none is feasible."""
-    solution = solve_rounded(trip)
+    solution = solve_rounded(trip, stops_without_limit=stops_without_limit)
     if not isinstance(solution, Solution):
         return None
     return finished_plan(plan.inputs, plan.limits, trip, solution, generated_at=plan.generated_at)

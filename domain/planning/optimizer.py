@@ -70,8 +70,8 @@ from domain.planning.least_cost import (
     after_stops,
     at_least,
     cheaper,
+    each_station,
     purchases_of,
-    stations_of,
 )
 from domain.planning.trips import (
     DOLLAR_TOLERANCE,
@@ -107,20 +107,28 @@ class NearStops:
     met: list[tuple[StationInGallons, list[CostFunction]]] = field(default_factory=list)
 
 
-def solve(trip: Trip, known: Sequence[Purchase] | None = None, near: NearStops | None = None) -> Solution | Infeasible:
+def solve(
+    trip: Trip,
+    known: Sequence[Purchase] | None = None,
+    near: NearStops | None = None,
+    *,
+    stops_without_limit: int = 0,
+) -> Solution | Infeasible:
     """The cheapest purchases. Of two solutions that cost the same, the one with fewer stops wins, then the one that
     stops earlier. `near` gets the stops of plans that cost hardly more.
 
     `known` are purchases that may be a plan of this trip. Where they keep its limits, levels that cost more are dropped
     from the start; past many stations also those that cost more than a plan with a few of these. The solution is the
-    same.
+    same. `stops_without_limit` are those of the cheapest purchases without a limit on stops, as far as they are known:
+    more than the limit save the attempt without one.
     """
+    is_limited = trip.max_stops is not None and stops_without_limit > trip.max_stops
     at_most = min(_cost_of_known(trip, known), _cost_of_known(trip, _plan_of_few(trip)))
     if math.isfinite(at_most):
-        solution = _within_stops(trip, at_most, near)
+        solution = _within_stops(trip, at_most, near, is_limited=is_limited)
         if isinstance(solution, Solution):
             return solution
-    return _within_stops(trip, math.inf, near)
+    return _within_stops(trip, math.inf, near, is_limited=is_limited)
 
 
 def _plan_of_few(trip: Trip) -> Sequence[Purchase] | None:
@@ -147,8 +155,13 @@ def _cost_of_known(trip: Trip, known: Sequence[Purchase] | None) -> float:
     return objective_of(trip, known) + _KNOWN_SLACK_DOLLARS
 
 
-def _within_stops(trip: Trip, at_most: float, near: NearStops | None = None) -> Solution | Infeasible:
-    # A limit on stops multiplies the work, so the first attempt has none.
+def _within_stops(
+    trip: Trip, at_most: float, near: NearStops | None = None, *, is_limited: bool = False
+) -> Solution | Infeasible:
+    """The cheapest purchases. A limit on stops multiplies the work, so the first attempt has none, unless it is known
+    that it would make too many (`is_limited`)."""
+    if is_limited:
+        return solve_within(trip, trip.max_stops, at_most, near)
     solution = solve_within(trip, None, at_most, near)
     if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
         solution = solve_within(trip, trip.max_stops, at_most, near)
@@ -159,7 +172,6 @@ def solve_within(
     trip: Trip, max_stops: int | None, at_most: float, near: NearStops | None = None
 ) -> Solution | Infeasible:
     """The cheapest purchases that cost no more than `at_most`, if there are any, with this limit of stops."""
-    stations = stations_of(trip)
     reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
     burned = trip.gallons_to(trip.distance_miles)
     slack_dollars = near.slack_dollars if near is not None else DOLLAR_TOLERANCE
@@ -181,22 +193,26 @@ def solve_within(
     layers: list[CostFunction] = [[] for _ in lowest]
 
     last_stop_mile, counted = 0.0, max_stops is not None
-    cheapest_ahead = [*accumulate((station.price for station in reversed(stations)), min)][::-1]
+    cheapest_ahead = [*accumulate((one.price for one in reversed(trip.candidates)), min)][::-1]
     finish.reached([at_least(start, wanted_without_stop)], wanted_without_stop)
-    finish.weigh([start], cheapest_ahead[0] if stations else 0.0)
-    for station, candidate, price in zip(stations, trip.candidates, cheapest_ahead, strict=True):
-        start = at_least(start, max(lowest[0], station.lowest_passing + trip.margin_gallons))
-        layers = [at_least(V, max(low, station.lowest_passing)) for V, low in zip(layers, lowest, strict=True)]
-        if not start and not any(layers):
-            if finish.line is not None:
-                break
-            return _why_infeasible(trip, max_stops, last_stop_mile, candidate.mile)
+    finish.weigh([start], cheapest_ahead[0] if cheapest_ahead else 0.0)
+    for station, price in zip(each_station(trip), cheapest_ahead, strict=True):
         if finish.is_too_dear(station):
             continue
+        mile = trip.candidates[station.candidate_index].mile
+        start = at_least(start, max(lowest[0], station.lowest_passing + trip.margin_gallons))
+        layers = [at_least(V, max(low, station.lowest_passing)) for V, low in zip(layers, lowest, strict=True)]
         begins = start if trip.may_begin_at(station.candidate_index) else []
+        if not begins and not any(layers):
+            if start:  # the first stop is further on
+                finish.weigh([start], price)
+                continue
+            if finish.line is not None:
+                break
+            return _why_infeasible(trip, max_stops, last_stop_mile, mile)
         stopped = after_stops(layers, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted, start=begins)
         if any(stopped):
-            last_stop_mile = candidate.mile
+            last_stop_mile = mile
             if near is not None:
                 near.met.append((station, stopped))
         if finish.reached(stopped, finish.wanted):

@@ -17,10 +17,13 @@ SPARE_GALLONS = 0.01
 """Slack at each limit; enough for rounding to 0.001 gal."""
 
 
-def solve_rounded(trip: Trip, known: Sequence[Purchase] | None = None) -> Solution | Infeasible:
-    """The cheapest purchases that a pump can show. `known` purchases make it faster, as in `solve`."""
+def solve_rounded(
+    trip: Trip, known: Sequence[Purchase] | None = None, *, stops_without_limit: int = 0
+) -> Solution | Infeasible:
+    """The cheapest purchases that a pump can show. `known` purchases and `stops_without_limit` make it faster, as in
+    `solve`."""
     near = NearStops(MAX_ROUNDING_LOSS_DOLLARS)
-    solution = solve(trip, known, near)
+    solution = solve(trip, known, near, stops_without_limit=stops_without_limit)
     rounded = _rounded_optimum(trip, solution)
     if isinstance(solution, Infeasible) or isinstance(rounded, Infeasible):
         return rounded
