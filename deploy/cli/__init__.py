@@ -3,8 +3,8 @@
 import os
 import sys
 
-from deploy.cli.garbage import collect_rarely
 from deploy.cli.version import print_version
+from ingress.http.garbage import collect_rarely
 
 
 def main() -> None:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from deploy.cli.arguments import acting
-from deploy.cli.garbage import collect_rarely
 from deploy.cli.output import counting_lines
 from deploy.cli.storing import transaction
 from domain.files.csvfiles import ImportReport
+from ingress.http.garbage import collect_rarely
 
 if TYPE_CHECKING:
     from domain.operations.import_kinds import ImportFile

@@ -11,7 +11,6 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from deploy.cli.failures import CommandFailed
-from deploy.cli.garbage import collect_rarely
 from deploy.cli.output import screen
 from domain.database.checks import check_servers
 from domain.operations.server_checks import health_of, known_revisions
@@ -22,6 +21,7 @@ from domain.telemetry.health import Health
 from domain.telemetry.logs import configure_logging
 from domain.telemetry.metrics import BUILD
 from domain.telemetry.metrics_ports import serve_metrics
+from ingress.http.garbage import collect_rarely
 
 app = typer.Typer()
 

@@ -30,6 +30,7 @@ from domain.roads.states import default_states
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces
 from domain.telemetry.logs import configure_logging, get_logger
+from ingress.http.garbage import collect_rarely
 from ingress.previews.messages import Ask, Failed, NoRoute, Previewed, Refused, Reply, framed, read_ask, read_frame
 
 log = get_logger(__name__)
@@ -78,6 +79,7 @@ def run(requests: BinaryIO, answers: BinaryIO) -> None:
     reading = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=1, put_jobs=None)
     with reading as database:  # nothing is changed, so no job follows
         previews = Previews(settings, database, default_roads(settings.valhalla_url))
+        collect_rarely()
         os.nice(_NICENESS)  # from now on: it is started while somebody waits
         _send(answers, b"")
         while (message := read_frame(requests)) is not None:

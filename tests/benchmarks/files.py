@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from psycopg import sql
 
-from deploy.cli.garbage import collect_rarely
 from domain.database.connections import Connection, Database
 from domain.files.csvfiles import ImportReport
 from domain.fills.profiles import card_profile
@@ -27,6 +26,7 @@ from domain.operations.import_records import IMPORTING
 from domain.operations.import_runs import ImportRun
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
+from ingress.http.garbage import collect_rarely
 from tests.benchmarks.harness import Bench, Figure, Stack, exact_cpu_seconds, ratios
 from tests.benchmarks.load import LoadFailed
 from tests.benchmarks.loader import load_fleet
