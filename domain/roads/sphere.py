@@ -64,9 +64,12 @@ def segment_miles(line: Array) -> Array:
     return miles_of_chords(np.linalg.norm(np.diff(vectors, axis=0), axis=1))
 
 
-def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, Array]:
+def densified(
+    line: Array, line_miles: Array, max_miles: float, *, only: NDArray[np.bool_] | None = None
+) -> tuple[Array, Array]:
     """Add vertices to a line until neighbours are at most `max_miles` apart. New vertices lie on the great circle
-    between two old ones. Road miles are shared out evenly within a segment."""
+    between two old ones. Road miles are shared out evenly within a segment. Where the places of `only` some segments
+    are asked for, the new vertices of the others all lie at their segment's start."""
     vectors = unit_vectors(line)
     start, end = vectors[:-1], vectors[1:]
     if np.all(np.linalg.norm(end - start, axis=1) < (1 - _ROUNDING) * chord_of_miles(max_miles)):
@@ -81,20 +84,20 @@ def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, 
     size = np.linalg.norm(tangent, axis=1)
     # Between opposite ends of the earth all great circles are equally short: take one of them.
     undirected = size < 1e-9
-    axis_across = np.eye(3)[np.argmin(np.abs(start[undirected]), axis=1)]
-    tangent[undirected] = np.cross(start[undirected], axis_across)
-    size[undirected] = np.linalg.norm(tangent[undirected], axis=1)
+    if np.any(undirected):
+        axis_across = np.eye(3)[np.argmin(np.abs(start[undirected]), axis=1)]
+        tangent[undirected] = np.cross(start[undirected], axis_across)
+        size[undirected] = np.linalg.norm(tangent[undirected], axis=1)
     tangent /= size[:, None]
 
     segment = np.repeat(np.arange(len(parts)), parts)
     first = np.cumsum(parts) - parts
     fraction = (np.arange(len(segment)) - first[segment]) / parts[segment]
-    turned = (angle[segment] * fraction)[:, None]
-    dense_vectors = start[segment] * np.cos(turned) + tangent[segment] * np.sin(turned)
-    x, y, z = dense_vectors.T
-    dense = np.degrees(np.stack([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)], axis=1))
-    dense[first] = line[:-1]  # the old vertices exactly as they were
-    dense_miles = line_miles[:-1][segment] + fraction * np.diff(line_miles)[segment]
+    dense, dense_miles = line[segment], line_miles[:-1][segment] + fraction * np.diff(line_miles)[segment]
+    new = fraction > 0 if only is None else (fraction > 0) & only[segment]  # the old vertices exactly as they were
+    segment, turned = segment[new], (angle[segment] * fraction)[new, None]
+    x, y, z = (start[segment] * np.cos(turned) + tangent[segment] * np.sin(turned)).T
+    dense[new] = np.degrees(np.stack([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)], axis=1))
     return np.concatenate([dense, line[-1:]]), np.concatenate([dense_miles, line_miles[-1:]])
 
 

@@ -6,7 +6,7 @@ or Mexico as a whole (`MX`). `states.npz` holds their borders; `build_states.py`
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +24,52 @@ ELSEWHERE = "elsewhere"
 STEP_MILES = 0.25
 """Distance between the samples of a road; a border crossing is then known to an eighth of a mile."""
 
-_PIECE_PLACES = 32
-"""Places of a line that are looked at together."""
+_WIDE_CELLS_PER_DEGREE, _CELLS_PER_DEGREE = 4, 16
+"""Cells of about 17 miles, for segments of a road, and of 4 miles, for its places."""
+
+_NEAR_BORDER = -1
+"""The state of what lies in no one state."""
 
 _BEYOND_DEGREES = 1e-9
-"""A box reaches this far beyond its places, so that it has an area along a parallel, too."""
+"""A cell is looked at with this much around it, for places on its edge."""
+
+_BULGE_DEGREES = 1e-3
+"""A great circle that is no longer than a cell reaches less than this beyond the box of its ends."""
 
 NEAR_DEGREES = 0.4
 """About 25 miles. The borders end at the shore, so a bridge over a bay lies in no state and counts for the nearest."""
+
+
+class _Cells:
+    """The squares of a grid over the earth, each with the state that it lies in. Most of a road lies deep in one state,
+    and companies drive the same roads: a cell is compared with borders when a road first comes there."""
+
+    def __init__(self, per_degree: int) -> None:
+        self._per_degree = per_degree
+        self._known = np.zeros((180 * per_degree, 360 * per_degree), dtype=np.int8)
+        """The state and `_KNOWN`; 0 where nobody has looked."""
+
+    def states(self, latitude: Array, longitude: Array, look: "_Look") -> NDArray[np.intp]:
+        """The states of the cells in which these places lie; `_NEAR_BORDER` where a cell lies in no one state. Threads
+        may look at the same cell at once."""
+        cells = self._numbers(latitude, 90), self._numbers(longitude, 180)
+        found = self._known[cells]
+        if not np.all(found):
+            new = np.unique(np.stack(cells)[:, found == 0], axis=1)
+            south, west = new / self._per_degree - [[90], [180]] - _BEYOND_DEGREES
+            size = 1 / self._per_degree + 2 * _BEYOND_DEGREES
+            self._known[new[0], new[1]] = look(shapely.box(west, south, west + size, south + size)) + _KNOWN
+            found = self._known[cells]
+        return found.astype(np.intp) - _KNOWN
+
+    def _numbers(self, degrees: Array, most: int) -> NDArray[np.intp]:
+        numbers = ((degrees + most) * self._per_degree).astype(np.intp)
+        return np.clip(numbers, 0, 2 * most * self._per_degree - 1)
+
+
+_KNOWN = 2
+_Look = Callable[[NDArray[np.object_]], NDArray[np.intp]]
+"""Tells the state that each box lies in."""
 
 
 class States:
@@ -44,6 +82,7 @@ class States:
         self._codes, self._polygons = list(codes), list(polygons)
         self._state_of = np.array([self.names.index(code) for code in codes], dtype=np.intp)
         self._tree = shapely.STRtree(self._polygons)
+        self._wide_cells, self._cells = _Cells(_WIDE_CELLS_PER_DEGREE), _Cells(_CELLS_PER_DEGREE)
         shapely.prepare(self._polygons)  # makes each check only its edges near a point: ten times faster
 
     def polygons(self) -> Iterator[tuple[str, shapely.Polygon]]:
@@ -57,7 +96,7 @@ class States:
     def miles(self, line: Array, line_miles: Array) -> dict[str, float]:
         """The miles of a road in each state, by its code, in driving order. The road is an (n, 2) line with the road
         mile at each vertex. The sum is the length of the road."""
-        dense, dense_miles = densified(line, line_miles, STEP_MILES)
+        dense, dense_miles = densified(line, line_miles, STEP_MILES, only=self._may_cross_borders(line))
         halves = np.diff(dense_miles) / 2  # each vertex stands for the road halfway to its neighbours
         weights = np.concatenate([halves, [0.0]]) + np.concatenate([[0.0], halves])
         states = self._positions_along(dense)
@@ -73,26 +112,32 @@ class States:
         begins = np.flatnonzero(np.diff(states, prepend=-1))
         return [(float(dense_miles[one]), self.names[int(states[one])]) for one in begins]
 
+    def _may_cross_borders(self, line: Array) -> NDArray[np.bool_]:
+        """Tells which segments of a line may not lie in one state: those whose box does not lie in cells of one."""
+        low = np.minimum(line[:-1], line[1:]) - _BULGE_DEGREES
+        high = np.maximum(line[:-1], line[1:]) + _BULGE_DEGREES
+        is_long = np.max(high - low, axis=1) > 1 / _WIDE_CELLS_PER_DEGREE
+        (south, west), (north, east) = low.T, high.T
+        latitude, longitude = np.concatenate([south, south, north, north]), np.concatenate([west, east, west, east])
+        corners = self._wide_cells.states(latitude, longitude, self._around).reshape(4, -1)
+        return np.asarray(is_long | (corners[0] < 0) | np.any(corners != corners[0], axis=0))
+
     def _positions_along(self, line: Array) -> NDArray[np.intp]:
-        """The states of the places of a line, as `positions` has them. Most of a road lies deep in one state: a piece
-        whose box is within it needs no look at its places."""
-        begins = np.arange(0, len(line), _PIECE_PLACES)
-        south, west = np.minimum.reduceat(line, begins).T - _BEYOND_DEGREES
-        north, east = np.maximum.reduceat(line, begins).T + _BEYOND_DEGREES
-        of_piece = np.repeat(self._around(shapely.box(west, south, east, north)), _PIECE_PLACES)[: len(line)]
-        unknown = of_piece < 0
-        of_piece[unknown] = self.positions(line[unknown])
-        return of_piece
+        """The states of the places of a line, as `positions` has them."""
+        states = self._cells.states(line[:, 0], line[:, 1], self._around)
+        near_border = states < 0
+        states[near_border] = self.positions(line[near_border])
+        return states
 
     def _around(self, boxes: NDArray[np.object_]) -> NDArray[np.intp]:
-        """The state that each box lies in; -1 where a border is near."""
-        states = np.full(len(boxes), -1, dtype=np.intp)
+        """The state that each box lies in; _NEAR_BORDER where one is near, or it lies in none."""
+        states = np.full(len(boxes), _NEAR_BORDER, dtype=np.intp)
         boxed, found = self._tree.query(boxes)
         for polygon in np.unique(found)[::-1]:  # the first one last, as above
             near = boxed[found == polygon]
             touched = near[shapely.intersects(self._polygons[polygon], boxes[near])]
             within = shapely.contains_properly(self._polygons[polygon], boxes[touched])
-            states[touched] = np.where(within, self._state_of[polygon], -1)
+            states[touched] = np.where(within, self._state_of[polygon], _NEAR_BORDER)
         return states
 
     def positions(self, places: Array) -> NDArray[np.intp]:
