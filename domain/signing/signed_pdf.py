@@ -103,17 +103,12 @@ def _latin(text: str) -> str:
 
 
 def _signed(pages: bytes, title: str, key: SigningKey) -> bytes:
-    from pyhanko.keys import load_certs_from_pemder_data, load_private_key_from_pemder_data
     from pyhanko.pdf_utils.incremental_writer import IncrementalPdfFileWriter
-    from pyhanko.sign import PdfSignatureMetadata, SimpleSigner, sign_pdf
+    from pyhanko.sign import PdfSignatureMetadata, sign_pdf
     from pyhanko.sign.fields import SigSeedSubFilter
-    from pyhanko_certvalidator.registry import SimpleCertificateStore
 
-    signer = SimpleSigner(
-        signing_cert=next(iter(load_certs_from_pemder_data(key.certificate.encode()))),
-        signing_key=load_private_key_from_pemder_data(key.private_key.encode(), None),
-        cert_registry=SimpleCertificateStore(),
-    )
+    from domain.signing.pdf_signer import PdfSigner
+
     how = PdfSignatureMetadata(field_name="Carrier", subfilter=SigSeedSubFilter.PADES, reason=title)
-    signed = sign_pdf(IncrementalPdfFileWriter(BytesIO(pages)), how, signer=signer)
+    signed = sign_pdf(IncrementalPdfFileWriter(BytesIO(pages)), how, signer=PdfSigner(key))
     return bytes(signed.getvalue())
