@@ -30,6 +30,7 @@ from domain.migrations import migrate
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
+from domain.signing import signing_keys
 from tests.debian import packages_named
 from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
@@ -244,11 +245,13 @@ def fleet(connection: Connection) -> Fleet:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quick_passwords() -> Iterator[None]:
+def _quick_secrets() -> Iterator[None]:
     """Passwords of tests' users are hashed with little work. A hash says how much work its check takes, so that signing
-    in is quick too; the hashes that processes make themselves take as much as ever."""
+    in is quick too; the hashes that processes make themselves take as much as ever. Keys for signatures are the
+    shortest that readers of PDF files take, which are found in a quarter of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        patch.setattr(signing_keys, "_KEY_BITS", 2048)
         yield
 
 

@@ -35,7 +35,7 @@ def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
     file, temporary = tmp_path / "figures.json", tmp_path / "temporary"
     temporary.mkdir()
 
-    options = ("--seconds", "0.2", "--rounds", "1", "--ingress", "1", "--json", str(file))
+    options = ("--seconds", "0.1", "--rounds", "1", "--ingress", "1", "--json", str(file))
     done = bench("push", *options, temporary=temporary, FUELROUTE_IMPORT_WAIT_SECONDS="0.5")
 
     assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ def test_every_page_of_the_console_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
 
     done = bench(
-        "console", "--seconds", "0.2", "--rounds", "1", "--routes", "1000", "--json", str(file), temporary=tmp_path
+        "console", "--seconds", "0.1", "--rounds", "1", "--routes", "1000", "--json", str(file), temporary=tmp_path
     )
 
     assert done.returncode == 0, done.stderr

@@ -36,11 +36,17 @@ def stations(connection: Connection, now: datetime) -> None:
     put_demo_stations(connection, now=now)
 
 
-@pytest.fixture(params=["live", "sandbox"])
+@pytest.fixture
 def journey(
     request: Any, connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
 ) -> Journey:
-    return Journey(connection, fleet, settings, now, live=request.param == "live", percent=36.0)
+    """A live journey where the test does not say `in_both`."""
+    return Journey(connection, fleet, settings, now, live=getattr(request, "param", "live") == "live", percent=36.0)
+
+
+in_both = pytest.mark.parametrize("journey", ["live", "sandbox"], indirect=True)
+"""Both environments, for tests of the looks: other fixes are looked at in the sandbox than in live traffic. What a look
+leads to is the same."""
 
 
 class Truck:
@@ -82,6 +88,7 @@ class Truck:
                     self.percent = min(self.percent + stop["gallonsToFill"] / 2, 95.0)
 
 
+@in_both
 def test_a_truck_that_burns_more_gets_a_plan_from_where_it_is(journey: Journey) -> None:
     (stop,) = journey.fuel_stops
     assert stop["arrivalFuelPercent"] == 16
@@ -159,6 +166,7 @@ def test_a_stop_that_a_plan_for_another_level_keeps_is_reached_with_the_reserve(
     assert begins[1].percent == least_percent
 
 
+@in_both
 @pytest.mark.parametrize("burns", [1.15, 1.2])
 def test_such_a_truck_stays_above_the_floor(journey: Journey, burns: float) -> None:
     truck = Truck(journey, burns)
@@ -167,7 +175,7 @@ def test_such_a_truck_stays_above_the_floor(journey: Journey, burns: float) -> N
     assert len(journey.messages()) <= 3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("journey", "seed"), [("live", 0), ("sandbox", 1), ("live", 2)], indirect=["journey"])
 def test_a_truck_that_burns_what_its_plan_says_is_told_nothing(journey: Journey, seed: int) -> None:
     truck = Truck(journey, 1.0, bias=3.0 * (seed - 1), noise=random.Random(seed))
     truck.drive(750)
@@ -175,6 +183,7 @@ def test_a_truck_that_burns_what_its_plan_says_is_told_nothing(journey: Journey,
     assert journey.track.low_since is None
 
 
+@in_both
 def test_few_fixes_have_the_fuel_looked_at(journey: Journey) -> None:
     truck, jobs = Truck(journey, 1.0), 0
     for position in truck.positions(journey.fixes(Leg(20, 240), minutes_apart=5.0)):
@@ -184,6 +193,7 @@ def test_few_fixes_have_the_fuel_looked_at(journey: Journey) -> None:
     assert jobs <= 4  # of 44
 
 
+@in_both
 def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey: Journey) -> None:
     is_live = journey.tenant.environment == Environment.LIVE
     Truck(journey, 1.0).drive(30)
@@ -200,6 +210,7 @@ def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey
     assert journey.track.look_by > fix.recorded_at
 
 
+@in_both
 def test_a_truck_that_passes_its_stop_is_told_before_it_is_empty_though_no_replans_are_wanted(
     journey: Journey,
 ) -> None:
@@ -312,6 +323,7 @@ def test_the_next_plan_of_a_trip_keeps_the_burn_that_was_measured(journey: Journ
     assert inputs[-1]["mpg"] == pytest.approx(6.5 / 1.4, abs=0.35)
 
 
+@in_both
 def test_a_plan_that_a_dispatcher_asks_for_on_the_way_has_the_burn_of_the_trip(journey: Journey) -> None:
     set_policy(journey.connection, journey.fleet.company_id, Policy(watch_burn=False), DOT)
     Truck(journey, 1.25).drive(200, fuels=False)

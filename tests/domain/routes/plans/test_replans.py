@@ -44,14 +44,21 @@ def replanning(connection: Connection, fleet: Fleet, stations: None) -> Fleet:
     return fleet
 
 
-@pytest.fixture(params=["live", "sandbox"])
+@pytest.fixture
 def journey(request: Any, connection: Connection, replanning: Fleet, settings: Settings, now: datetime) -> Journey:
-    return Journey(connection, replanning, settings, now, live=request.param == "live")
+    """A live journey where the test does not say `in_both`."""
+    return Journey(connection, replanning, settings, now, live=getattr(request, "param", "live") == "live")
+
+
+in_both = pytest.mark.parametrize("journey", ["live", "sandbox"], indirect=True)
+"""Both environments, for tests of the comparison: the sandbox compares a truck with its road at other fixes than live
+traffic. What a deviation leads to is the same."""
 
 
 AWAY = (Leg(0, 60), Leg(60, 100, -60))
 
 
+@in_both
 def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -> None:
     (stop,) = journey.fuel_stops
     assert stop["milesFromOrigin"] > 100
@@ -78,6 +85,7 @@ def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -
     assert [(one["told"], one["current"]) for one in explained["versions"]] == [(True, False), (True, True)]
 
 
+@in_both
 def test_a_driver_who_follows_the_plan_gets_no_second_message(journey: Journey) -> None:
     journey.drive(Leg(0, 500, 3), fueled=journey.fueled())
     assert journey.causes() == [None]
@@ -85,6 +93,7 @@ def test_a_driver_who_follows_the_plan_gets_no_second_message(journey: Journey) 
     assert journey.track.fuel_stops_passed == 1
 
 
+@in_both
 def test_a_fuel_stop_passed_without_fueling_causes_a_replan(journey: Journey) -> None:
     (stop,) = journey.fuel_stops
     journey.drive(Leg(0, stop["milesFromOrigin"] + 20))
@@ -124,6 +133,7 @@ def test_a_fuel_stop_is_found_on_another_plan_s_road_though_both_end_early(
     assert found[1] == [pytest.approx(mile, abs=0.1) for mile in found[0][: len(found[1])]]
 
 
+@in_both
 def test_a_truck_that_turns_back_gets_a_new_plan(journey: Journey) -> None:
     """On its plan's road it has not left it. Beyond where the plan begins it has, and the new plan leads from there."""
     journey.drive(Leg(0, 60), Leg(60, 2))
@@ -183,6 +193,7 @@ def test_no_truck_deviates_from_a_great_circle(
     assert journey.track.watch_at is None
 
 
+@in_both
 def test_a_truck_on_its_road_is_processed_every_quarter_of_an_hour(journey: Journey) -> None:
     fixes = journey.fixes(Leg(10, 90))
     assert sum(bool(journey.report([fix])) for fix in fixes) > 0
@@ -213,6 +224,7 @@ def make_replanning(connection: Connection) -> Fleet:
     return make_fleet(connection, replan_en_route=True)
 
 
+@in_both
 def test_late_positions_older_than_the_last_comparison_are_ignored(journey: Journey) -> None:
     fixes = journey.fixes(Leg(0, 40), Leg(40, 80, 14), Leg(80, 100))
     journey.run(journey.report(fixes[40:]))
