@@ -20,10 +20,12 @@ def test_a_stop_has_a_page_and_a_signed_statement(world: World, now: datetime) -
     page = words(browser.look(f"/routes/{route}/stops/1"))
     assert "Joliet terminal" in page
     assert "Free time 120 minutes" in page
+    assert "until a statement is signed" in page
     for _ in range(2):
         file = browser.get(f"/routes/{route}/stops/1/statement.pdf")
         assert (file.status_code, file.headers["content-type"]) == (200, "application/pdf")
         assert file.content.startswith(b"%PDF-")
+    assert "A statement of this stop was signed" in words(browser.look(f"/routes/{route}/stops/1"))
 
 
 @pytest.mark.parametrize("stop", ["0", "3", "9999", "10000", "x", "-1", "²"])
