@@ -153,7 +153,8 @@ def _judge_changed_again(connection: Connection, since: datetime, *, now: dateti
         if company.judged_minutes is not None:
             asked = {"company_id": company.id, "free_minutes": company.free_minutes, "since": since, "now": now}
             _RESET.execute(connection, asked)
-            judge_detention_again(connection, company.id, since=since)
+            least = min(company.free_minutes, company.judged_minutes)  # whoever left earlier left in time by both
+            judge_detention_again(connection, company.id, since=since, least_minutes=least)
 
 
 def _store(connection: Connection, at_stop: _AtStop, is_detained: bool, *, now: datetime) -> None:

@@ -132,12 +132,14 @@ def note_detention_judged(connection: Connection, stays: Sequence[JudgedStay]) -
 
 _JUDGE_AGAIN = Command(
     "UPDATE visits SET is_to_judge = true WHERE company_id = %s AND arrived_at > %s AND NOT is_to_judge"
+    " AND (departed_at IS NULL OR departed_at >= arrived_at + make_interval(secs => %s * 60))"
 )
 
 
-def judge_detention_again(connection: Connection, company_id: UUID, *, since: datetime) -> None:
-    """Has the company's visits of arrivals since then judged by the next passes that look for detained trucks."""
-    _JUDGE_AGAIN.execute(connection, (company_id, since))
+def judge_detention_again(connection: Connection, company_id: UUID, *, since: datetime, least_minutes: float) -> None:
+    """Has the company's visits of so many minutes or more, of arrivals since then, judged by the next passes that look
+    for detained trucks."""
+    _JUDGE_AGAIN.execute(connection, (company_id, since, least_minutes))
 
 
 class _Judged(NamedTuple):
