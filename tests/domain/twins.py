@@ -340,6 +340,12 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE savings_statements SET month = '2000-01-01'",
     ),
     (f"UPDATE visits SET is_to_judge = true, stop = 1, arrived_at = '{SOME_TIME}', departed_at = '{SOME_TIME}'",),
+    (
+        "UPDATE dwells SET is_detained = false, told_at = NULL, signed_at = NULL, free_minutes = 77,"
+        " arrived_at = '2100-01-01'",
+        "UPDATE notices SET part = 'answers'",
+        "UPDATE visits SET is_to_judge = false, departed_at = NULL, arrived_at = '2100-01-01'",
+    ),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""
