@@ -61,7 +61,8 @@ class RouteToPlan(NamedTuple):
     newest_at: datetime | None
     """The time of the truck's newest fix."""
     refused: dict[str, str] | None = None
-    """Stations at which its driver cannot fuel, each with the moment until which its plans leave it out."""
+    """Stations at which its driver cannot fuel, or which its truck found closed on another route, each with the moment
+    until which its plans leave it out."""
 
     @property
     def refused_until(self) -> dict[str, datetime]:
@@ -118,9 +119,16 @@ _ROUTE = """
            v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
            c.time_zone, c.map_link, c.prices_for_drivers, d.language, t.newest_at,
            (SELECT jsonb_object_agg(a.station_id, a.until)
-            FROM (SELECT station_id, max(left_out_until) AS until FROM driver_answers
-                  WHERE route_id = r.id AND left_out_until IS NOT NULL AND station_id IS NOT NULL
-                  GROUP BY station_id) AS a) AS refused
+            FROM (SELECT station_id, max(left_out_until) AS until FROM (
+                      SELECT station_id, left_out_until FROM driver_answers
+                      WHERE route_id = r.id AND left_out_until IS NOT NULL
+                      UNION ALL
+                      SELECT found.station_id, found.left_out_until
+                      FROM driver_answers found JOIN routes before ON before.id = found.route_id
+                      WHERE found.left_out_until > r.arrived_at AND found.reason = 'closed'
+                        AND found.company_id = r.company_id AND found.environment = r.environment
+                        AND before.vehicle_id = r.vehicle_id) AS told
+                  WHERE station_id IS NOT NULL GROUP BY station_id) AS a) AS refused
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
     JOIN drivers d ON d.id = r.driver_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment

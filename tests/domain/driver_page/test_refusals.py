@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 
@@ -12,6 +13,7 @@ from domain.driver_page.answers import CLOSED_FOR, TakenAnswer, take_answer
 from domain.driver_page.given_answers import GivenAnswer
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, Environment, RefusalReason
+from domain.planning.plan_tasks import route_to_plan
 from domain.routes.plans import review_requests
 from domain.routes.plans.closed_stations import make_new_plans
 from domain.routes.plans.replans import MOST_REFUSED_REPLANS, Replan, ask_for_replan, finish_replan
@@ -22,7 +24,7 @@ from domain.stations.closures import closures_in_force
 from domain.stations.stations import store_station_rows
 from tests.domain.driver_page.given import link_to
 from tests.domain.driver_page.trips import at_stations, driven_trip
-from tests.domain.helpers import go_behind_the_wall, route_row
+from tests.domain.helpers import go_behind_the_wall, imported, route_row
 from tests.domain.routes.journey import Journey, Leg
 from tests.factories import STATIONS, Fleet, make_fleet
 from tests.jobs import jobs_of
@@ -195,6 +197,28 @@ def test_one_drivers_word_leaves_the_station_out_of_his_own_route_alone(
     other = Journey(connection, fleet, settings, now + timedelta(hours=1), live=False)
     assert planned(other) == [station_id]
     assert other.tenant.environment is Environment.SANDBOX
+
+
+@pytest.mark.parametrize("reason", [RefusalReason.CLOSED, RefusalReason.QUEUE])
+def test_the_next_route_of_the_truck_leaves_out_what_was_closed_for_a_day_and_nothing_else(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime, reason: RefusalReason
+) -> None:
+    first = Journey(connection, fleet, settings, now, live=True)
+    (station_id,) = planned(first)
+    answered(first, reason)
+
+    def is_left_out(truck: UUID, at: datetime) -> bool:
+        """True for a route of that truck which begins then."""
+        route_id = imported(connection, fleet.live, now=now, externalId=new_id().hex)
+        connection.execute("UPDATE routes SET vehicle_id = %s, arrived_at = %s WHERE id = %s", (truck, at, route_id))
+        route = route_to_plan(connection, route_id)
+        assert route is not None
+        return station_id in route.refused_until
+
+    own, another = fleet.trucks[0], fleet.trucks[1]
+    assert is_left_out(own, now + timedelta(hours=10)) is (reason is RefusalReason.CLOSED)
+    assert not is_left_out(another, now + timedelta(hours=10))
+    assert not is_left_out(own, now + timedelta(days=4))
 
 
 @pytest.mark.parametrize("by_dispatcher", [True, False])
