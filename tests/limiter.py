@@ -27,6 +27,9 @@ class BlockingLimiter:
     def take_positions(self, key_id: UUID, positions: int) -> int:
         return self._runner.run(self._limiter.take_positions(key_id, positions))
 
+    def take_pages(self, links: Sequence[tuple[UUID, UUID]]) -> list[int]:
+        return self._runner.run(self._limiter.take_pages(links))
+
 
 @contextmanager
 def blocking_limiter(

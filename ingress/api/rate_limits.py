@@ -2,6 +2,7 @@
 
 Redis counts them for each key, in one place for all processes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -73,6 +74,33 @@ for _, counted in ipairs(seconds) do
 end
 return window
 """
+# Pages come many at a time, of few companies. Lists as above, for the links first; ARGV[1] is the window, ARGV[2] the
+# number of links, ARGV[3] and ARGV[4] the limits of a link and of a company, and then comes the number of pages of each
+# key. Returns for each {pages counted, microseconds until the next may come}.
+_PAGES_SCRIPT = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local stamp = string.format('%.0f', now)
+local window, links = tonumber(ARGV[1]), tonumber(ARGV[2])
+local answers = {}
+for i, key in ipairs(KEYS) do
+    local oldest = redis.call('LINDEX', key, -1)
+    while oldest and tonumber(oldest) <= now - window do
+        redis.call('RPOP', key)
+        oldest = redis.call('LINDEX', key, -1)
+    end
+    local wanted, limit = tonumber(ARGV[4 + i]), tonumber(ARGV[i <= links and 3 or 4])
+    local counted = math.max(0, math.min(wanted, limit - redis.call('LLEN', key)))
+    for _ = 1, counted do
+        redis.call('LPUSH', key, stamp)
+    end
+    if counted > 0 then
+        redis.call('PEXPIRE', key, window / 1000)
+    end
+    answers[2 * i - 1], answers[2 * i] = counted, (oldest or now) + window - now
+end
+return answers
+"""
 
 
 Counted = Literal["requests", "feed_requests", "previews"]
@@ -125,6 +153,7 @@ class RateLimiter:
         self._circuit = circuit
         self._script = AsyncScript(client, _SCRIPT)
         self._positions_script = AsyncScript(client, _POSITIONS_SCRIPT)
+        self._pages_script = AsyncScript(client, _PAGES_SCRIPT)
         self._positions_per_minute = positions_per_minute
         self._feed_requests_per_minute = feed_requests_per_minute
         self._previews_per_minute = previews_per_minute
@@ -173,21 +202,26 @@ class RateLimiter:
         page may be shown."""
         if not links:
             return []
-        keys = [f"fuelroute:pages:{one.hex}" for pair in links for one in pair]
+        of_links, of_companies = Counter(link for link, _ in links), Counter(company for _, company in links)
+        wanted = {**of_links, **of_companies}
         answers = await self._run(
-            self._script,
-            keys,
+            self._pages_script,
+            [f"fuelroute:pages:{one.hex}" for one in wanted],
             RATE_LIMIT_WINDOW_SECONDS * 1_000_000,
-            "12" * len(links),
+            len(of_links),
             PAGES_OF_LINK,
             PAGES_OF_COMPANY,
+            *wanted.values(),
         )
         if answers is None:
             return [0] * len(links)
-        waits = [
-            -(-wait // 1_000_000) if left < 0 else 0 for left, wait in zip(answers[::2], answers[1::2], strict=True)
-        ]
-        return [max(pair) for pair in zip(waits[::2], waits[1::2], strict=True)]
+        left, waits = dict(zip(wanted, answers[::2], strict=True)), dict(zip(wanted, answers[1::2], strict=True))
+
+        def seconds(one: UUID) -> int:
+            left[one] -= 1
+            return 0 if left[one] >= 0 else -(-waits[one] // 1_000_000)
+
+        return [max(seconds(link), seconds(company)) for link, company in links]
 
     async def take_positions(self, key_id: UUID, positions: int) -> int:
         """Counts positions of a key, all or none. Returns 0, or the seconds until this many are allowed."""

@@ -9,7 +9,7 @@ import redis
 
 from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.settings import Settings
-from ingress.api.rate_limits import Allowance, counter_of
+from ingress.api.rate_limits import PAGES_OF_COMPANY, PAGES_OF_LINK, Allowance, counter_of
 from tests.limiter import BlockingLimiter, blocking_limiter
 from tests.service import eventually, one_below, takes_less
 
@@ -74,6 +74,26 @@ def test_keys_are_counted_apart_in_one_round_trip(limiter: BlockingLimiter) -> N
     allowances = limiter.take([one, other, one])
 
     assert [allowance.remaining if allowance else None for allowance in allowances] == [599, 599, 598]
+
+
+def test_pages_of_a_batch_count_for_each_link_and_for_its_company(
+    limiter: BlockingLimiter, client: redis.Redis
+) -> None:
+    company, other, link, another = uuid4(), uuid4(), uuid4(), uuid4()
+
+    waits = limiter.take_pages([(link, company)] * (PAGES_OF_LINK + 1) + [(another, company)])
+    assert waits[:-2] == [0] * PAGES_OF_LINK
+    assert 1 <= waits[-2] <= 60, "the link has had its pages"
+    assert waits[-1] == 0
+
+    counter = f"fuelroute:pages:{company.hex}"
+    oldest = client.lindex(counter, -1)
+    assert oldest is not None
+    client.rpush(counter, *[oldest] * (PAGES_OF_COMPANY - client.llen(counter) - 1))
+    first, second, of_other = limiter.take_pages([(another, company), (uuid4(), company), (uuid4(), other)])
+    assert (first, of_other) == (0, 0)
+    assert 1 <= second <= 60, "the company has had its pages"
+    client.delete(counter)
 
 
 def test_a_request_to_the_feed_has_its_own_limit_and_shows_the_rest_of_the_api_s(
