@@ -23,8 +23,8 @@ from ingress.driver.kept_pages import KeptPages, SeenTrip
 from ingress.http.batching import Batcher, Submission
 
 REST_SECONDS = 0.1
-"""The pages that come within this time after a batch are looked up together. A call of Redis and a statement cost as
-much as the pages of four drivers, and a phone does not notice."""
+"""The pages that come within this time after a batch has begun are looked up together. A call of Redis and a statement
+cost as much as the pages of four drivers, and a phone does not notice."""
 _MOST_KNOWN = 10_000
 _NOBODY_KNOWN = ""
 """The owner of all requests whose token opened nothing, or was never looked up: they take one turn together."""

@@ -43,8 +43,8 @@ class Batcher(Generic[Item, Result]):
 
     A batch holds one of `at_once` places until `work` returns. A second batch starts beside it when it is full, or when
     the first one takes long: small batches cost more for each item. `work` settles each submission then or later. When
-    it raises, every submission that is not settled fails. `name` is that of its metrics. A batch keeps its place for
-    `rest_seconds` after its work: where a short wait does not matter, batches are then fewer and fuller.
+    it raises, every submission that is not settled fails. `name` is that of its metrics. A batch keeps its place for at
+    least `rest_seconds`: where a short wait does not matter, batches are then fewer and fuller.
     """
 
     def __init__(
@@ -109,10 +109,12 @@ class Batcher(Generic[Item, Result]):
         self._allow_next(task)
 
     async def _run(self, batch: Sequence[Submission[Item, Result]]) -> None:
+        started = time.monotonic()
         try:
             await self._work(batch)
         except Exception as error:
             for submission in batch:
                 submission.fail(error)
-        if self._rest_seconds:
-            await asyncio.sleep(self._rest_seconds)
+        rest_seconds = self._rest_seconds - (time.monotonic() - started)
+        if rest_seconds > 0:
+            await asyncio.sleep(rest_seconds)
