@@ -25,7 +25,7 @@ from hypothesis import settings as hypothesis_settings
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from domain.accounts import passwords
-from domain.database.connections import Connection, Database
+from domain.database.connections import Connection, Database, connected
 from domain.migrations import migrate
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
@@ -89,6 +89,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    _stop_service()
     _servers.close()
 
 
@@ -264,31 +265,47 @@ def _quick_secrets() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+@pytest.fixture(scope="module")
+def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Service:
     """The whole service, shared by all tests of this parallel worker: each takes a company of its own.
 
     A push waits long for its import, so that a busy machine changes no answer. The passes run often enough for tests
     that wait for them; each second they were a quarter of what an idle service takes.
     """
-    logs = tmp_path_factory.mktemp("logs")
-    own = settings.model_copy(update={"redis_url": redis_database(worker_id, "service")})
-    with running_service(
-        own,
-        logs,
-        IMPORT_PASS_SECONDS="4",
-        SWEEP_SECONDS="2",
-        IMPORT_WAIT_SECONDS="30",
-        DATABASE_TIMEOUT_SECONDS="30",
-        WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
-    ) as running_one:
-        _served.append(running_one.database)
-        yield running_one
-        _served.remove(running_one.database)
+    if not _served:
+        with connected(settings.require_database_url()) as connection:
+            connection.execute(_END_ROUTES)
+        own = settings.model_copy(update={"redis_url": redis_database(worker_id, "service")})
+        begun = running_service(
+            own,
+            tmp_path_factory.mktemp("logs"),
+            IMPORT_PASS_SECONDS="4",
+            SWEEP_SECONDS="2",
+            IMPORT_WAIT_SECONDS="30",
+            DATABASE_TIMEOUT_SECONDS="30",
+            WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
+        )
+        _served.append(_service_life.enter_context(begun))
+    return _served[0]
 
 
-_served: list[Database] = []
-"""The database of this worker's running service, from when it starts."""
+_service_life = ExitStack()
+_served: list[Service] = []
+"""This worker's running service."""
+
+
+@pytest.hookimpl(trylast=True)  # once the fixtures of the test have ended
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stops the shared service at the end of a module, where the next test has no use for it. A start takes a quarter
+    of a second of processor time, a service that idles as much in twelve seconds, and most modules need none."""
+    if nextitem is None or (nextitem.path != item.path and "service" not in getattr(nextitem, "fixturenames", ())):
+        _stop_service()
+
+
+def _stop_service() -> None:
+    _served.clear()
+    _service_life.close()
+
 
 _END_ROUTES = """
     UPDATE routes SET status = 'canceled', closed_reason = 'its test has ended', pending_reason = NULL,
@@ -304,8 +321,8 @@ def _end_routes_of_ended_tests() -> Iterator[None]:
     """The routes of a module's tests end with it. The running service would look after them until the last test: in the
     end that took a quarter of a processor for each parallel worker."""
     yield
-    for database in _served:
-        with database.transaction() as connection:
+    for service in _served:
+        with service.database.transaction() as connection:
             connection.execute(_END_ROUTES)
 
 

@@ -28,7 +28,7 @@ def chromium(chromium_path: str) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def console_url(
     chromium_path: str, service: Service, worker_id: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
