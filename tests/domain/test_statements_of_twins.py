@@ -3,7 +3,7 @@ the one that it gives where the other company does not exist, and nothing of the
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from psycopg import pq
@@ -57,6 +57,7 @@ class Asked:
         self.text = statement.text
         self.tables = set(_OF_COMPANY.findall(statement.text))
         self.sent = in_libpq_style(statement.text).encode()
+        self.name = f"asked{id(self)}".encode()
         self.ways = [filled(parameters, records, twins) for twins in ((FIRST,), (SECOND,), (FIRST, SECOND))]
         self.looks = 5 if "pg_current_wal" in statement.text else 1
         """Looks until one tells nothing: the server's log goes on between two of them, whoever writes."""
@@ -169,7 +170,7 @@ def _run(connection: Connection, statement: Asked, values: Sequence[bytes | None
     server = connection.pgconn
     if server.transaction_status == pq.TransactionStatus.IDLE:
         server.exec_(b"BEGIN")
-    result = server.exec_params(statement.sent, values)
+    result = _prepared(server, statement) or server.exec_prepared(statement.name, cast("Sequence[bytes]", values))
     if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
         outcome = Outcome((result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode(), "", ())
     else:
@@ -183,6 +184,20 @@ def _run(connection: Connection, statement: Asked, values: Sequence[bytes | None
     server.exec_(b"ROLLBACK AND CHAIN")
     return outcome
 
+
+def _prepared(server: pq.abc.PGconn, statement: Asked) -> pq.abc.PGresult | None:
+    """The refusal of a statement that PostgreSQL does not prepare. What is asked for several twins in several states is
+    read once by each session, and behind the wall planned once."""
+    if (server.backend_pid, statement.name) in _known:
+        return None
+    result = server.prepare(statement.name, statement.sent)
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        return result
+    _known.add((server.backend_pid, statement.name))
+    return None
+
+
+_known = set[tuple[int, bytes]]()
 
 _HAS_CHANGED = b"SELECT pg_current_xact_id_if_assigned() IS NOT NULL"
 _CHANGED_ROWS = b"changed_rows"
