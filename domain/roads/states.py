@@ -45,20 +45,21 @@ class _Cells:
     and companies drive the same roads: a cell is compared with borders when a road first comes there."""
 
     def __init__(self, per_degree: int) -> None:
-        self._per_degree = per_degree
-        self._known = np.zeros((180 * per_degree, 360 * per_degree), dtype=np.int8)
+        self._per_degree, self._columns = per_degree, 360 * per_degree
+        self._known = np.zeros(180 * per_degree * self._columns, dtype=np.int8)
         """The state and `_KNOWN`; 0 where nobody has looked."""
 
     def states(self, latitude: Array, longitude: Array, look: "_Look") -> NDArray[np.intp]:
         """The states of the cells in which these places lie; `_NEAR_BORDER` where a cell lies in no one state. Threads
         may look at the same cell at once."""
-        cells = self._numbers(latitude, 90), self._numbers(longitude, 180)
+        cells = self._numbers(latitude, 90) * self._columns + self._numbers(longitude, 180)
         found = self._known[cells]
         if not np.all(found):
-            new = np.unique(np.stack(cells)[:, found == 0], axis=1)
-            south, west = new / self._per_degree - [[90], [180]] - _BEYOND_DEGREES
+            new = np.unique(cells[found == 0])
+            row, column = np.divmod(new, self._columns)
+            south, west = row / self._per_degree - 90 - _BEYOND_DEGREES, column / self._per_degree - 180 - _BEYOND_DEGREES
             size = 1 / self._per_degree + 2 * _BEYOND_DEGREES
-            self._known[new[0], new[1]] = look(shapely.box(west, south, west + size, south + size)) + _KNOWN
+            self._known[new] = look(shapely.box(west, south, west + size, south + size)) + _KNOWN
             found = self._known[cells]
         return found.astype(np.intp) - _KNOWN
 
@@ -124,9 +125,12 @@ class States:
 
     def _positions_along(self, line: Array) -> NDArray[np.intp]:
         """The states of the places of a line, as `positions` has them."""
-        states = self._cells.states(line[:, 0], line[:, 1], self._around)
-        near_border = states < 0
-        states[near_border] = self.positions(line[near_border])
+        states = np.full(len(line), _NEAR_BORDER, dtype=np.intp)
+        for cells in (self._wide_cells, self._cells):
+            near = np.flatnonzero(states < 0)
+            states[near] = cells.states(line[near, 0], line[near, 1], self._around)
+        near = np.flatnonzero(states < 0)
+        states[near] = self.positions(line[near])
         return states
 
     def _around(self, boxes: NDArray[np.object_]) -> NDArray[np.intp]:
