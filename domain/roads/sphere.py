@@ -48,6 +48,28 @@ def unit_vectors(latitudes_longitudes: Array) -> Array:
     )
 
 
+def rows_of_vectors(latitudes_longitudes: Array) -> Array:
+    """Unit vectors as (3, n): numpy walks three long rows in a tenth of the time of many rows of three."""
+    return np.ascontiguousarray(unit_vectors(latitudes_longitudes).T)
+
+
+def dots(a: Array, b: Array) -> Array:
+    """The dot product of each of the (3, n) vectors of `a` with its own of `b`."""
+    x, y, z = a * b
+    return np.asarray(x + y + z)
+
+
+def norms(vectors: Array) -> Array:
+    """The lengths of (3, n) vectors."""
+    return np.sqrt(dots(vectors, vectors))
+
+
+def _across(a: Array, b: Array) -> Array:
+    """The cross product of each of the (3, n) vectors of `a` with its own of `b`."""
+    (ax, ay, az), (bx, by, bz) = a, b
+    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
+
+
 def miles_of_chords(chords: Array) -> Array:
     """Turn straight distances between unit vectors into great-circle miles."""
     return 2 * EARTH_RADIUS_MILES * np.arcsin(np.minimum(chords / 2, 1.0))
@@ -70,34 +92,36 @@ def densified(
     """Add vertices to a line until neighbours are at most `max_miles` apart. New vertices lie on the great circle
     between two old ones. Road miles are shared out evenly within a segment. Where the places of `only` some segments
     are asked for, the new vertices of the others all lie at their segment's start."""
-    vectors = unit_vectors(line)
-    start, end = vectors[:-1], vectors[1:]
-    if np.all(np.linalg.norm(end - start, axis=1) < (1 - _ROUNDING) * chord_of_miles(max_miles)):
+    vectors = rows_of_vectors(line)
+    start, end = vectors[:, :-1], vectors[:, 1:]
+    if np.all(norms(end - start) < (1 - _ROUNDING) * chord_of_miles(max_miles)):
         return line, line_miles
-    cosine = np.sum(start * end, axis=1)
-    angle = np.arctan2(np.linalg.norm(np.cross(start, end), axis=1), cosine)
+    cosine = dots(start, end)
+    angle = np.arctan2(norms(_across(start, end)), cosine)
     parts = np.maximum(np.ceil(angle * EARTH_RADIUS_MILES / max_miles), 1).astype(np.intp)
     if len(parts) == parts.sum():
         return line, line_miles
 
-    tangent = end - cosine[:, None] * start
-    size = np.linalg.norm(tangent, axis=1)
+    tangent = end - cosine * start
+    size = norms(tangent)
     # Between opposite ends of the earth all great circles are equally short: take one of them.
-    undirected = size < 1e-9
-    if np.any(undirected):
-        axis_across = np.eye(3)[np.argmin(np.abs(start[undirected]), axis=1)]
-        tangent[undirected] = np.cross(start[undirected], axis_across)
-        size[undirected] = np.linalg.norm(tangent[undirected], axis=1)
-    tangent /= size[:, None]
+    undirected = np.flatnonzero(size < 1e-9)
+    if len(undirected):
+        axis_across = np.eye(3)[:, np.argmin(np.abs(start[:, undirected]), axis=0)]
+        tangent[:, undirected] = _across(start[:, undirected], axis_across)
+        size[undirected] = norms(tangent[:, undirected])
+    tangent /= size
 
     segment = np.repeat(np.arange(len(parts)), parts)
     first = np.cumsum(parts) - parts
     fraction = (np.arange(len(segment)) - first[segment]) / parts[segment]
-    dense, dense_miles = line[segment], line_miles[:-1][segment] + fraction * np.diff(line_miles)[segment]
-    new = fraction > 0 if only is None else (fraction > 0) & only[segment]  # the old vertices exactly as they were
-    segment, turned = segment[new], (angle[segment] * fraction)[new, None]
-    x, y, z = (start[segment] * np.cos(turned) + tangent[segment] * np.sin(turned)).T
-    dense[new] = np.degrees(np.stack([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)], axis=1))
+    dense, dense_miles = line.take(segment, 0), line_miles.take(segment) + fraction * np.diff(line_miles).take(segment)
+    # The old vertices stay exactly as they were.
+    new = np.flatnonzero(fraction if only is None else (fraction > 0) & only[segment])
+    segment = segment[new]
+    turned = angle[segment] * fraction[new]
+    x, y, z = start.take(segment, 1) * np.cos(turned) + tangent.take(segment, 1) * np.sin(turned)
+    dense[new, 0], dense[new, 1] = np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))
     return np.concatenate([dense, line[-1:]]), np.concatenate([dense_miles, line_miles[-1:]])
 
 

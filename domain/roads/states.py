@@ -57,15 +57,18 @@ class _Cells:
         if not np.all(found):
             new = np.unique(cells[found == 0])
             row, column = np.divmod(new, self._columns)
-            south, west = row / self._per_degree - 90 - _BEYOND_DEGREES, column / self._per_degree - 180 - _BEYOND_DEGREES
+            south, west = (
+                row / self._per_degree - 90 - _BEYOND_DEGREES,
+                column / self._per_degree - 180 - _BEYOND_DEGREES,
+            )
             size = 1 / self._per_degree + 2 * _BEYOND_DEGREES
             self._known[new] = look(shapely.box(west, south, west + size, south + size)) + _KNOWN
             found = self._known[cells]
-        return found.astype(np.intp) - _KNOWN
+        return np.asarray(found.astype(np.intp) - _KNOWN)
 
     def _numbers(self, degrees: Array, most: int) -> NDArray[np.intp]:
         numbers = ((degrees + most) * self._per_degree).astype(np.intp)
-        return np.clip(numbers, 0, 2 * most * self._per_degree - 1)
+        return np.asarray(np.clip(numbers, 0, 2 * most * self._per_degree - 1))
 
 
 _KNOWN = 2

@@ -22,7 +22,10 @@ from domain.roads.sphere import (
     Array,
     chord_of_miles,
     densified,
+    dots,
     miles_of_chords,
+    norms,
+    rows_of_vectors,
     unit_vectors,
 )
 
@@ -57,8 +60,8 @@ class StationIndex:
     def build(cls, station_ids: Sequence[str], places: Sequence[tuple[float, float]]) -> "StationIndex":
         """Build the index. `places` are latitude and longitude of each station, in degrees."""
         degrees = np.array(places, dtype=np.float64).reshape(-1, 2)
-        vectors = np.ascontiguousarray(unit_vectors(degrees).T)
-        return cls(station_ids, vectors, shapely.STRtree(shapely.points(degrees[:, 1], degrees[:, 0])))
+        tree = shapely.STRtree(shapely.points(degrees[:, 1], degrees[:, 0]))
+        return cls(station_ids, rows_of_vectors(degrees), tree)
 
     def passes(self, road: Road, max_detour_miles: float) -> list[StationPass]:
         """Every pass of the road by a station at most `max_detour_miles` away, in driving order.
@@ -91,21 +94,20 @@ def _passes(
 ) -> list[StationPass]:
     """The passes among pairs of a station and a piece of the line, in order, with all that may be near. `vectors` are
     the (3, n) places of the stations."""
-    # The nearest point of each piece to each station near it. Three long rows take numpy a tenth of the time of many
-    # rows of three.
-    line_vectors = np.ascontiguousarray(unit_vectors(line).T)
+    # The nearest point of each piece to each station near it.
+    line_vectors = rows_of_vectors(line)
     pieces = np.diff(line_vectors)
-    length_squared = _dot(pieces, pieces)
+    length_squared = dots(pieces, pieces)
     start, along, target = line_vectors.take(piece, 1), pieces.take(piece, 1), vectors.take(station, 1)
-    share = _dot(target - start, along) / np.where(length_squared > 0, length_squared, 1.0).take(piece)
+    share = dots(target - start, along) / np.where(length_squared > 0, length_squared, 1.0).take(piece)
     share = np.clip(share, 0.0, 1.0)
-    chords = _length(target - (start + share * along))
+    chords = norms(target - (start + share * along))
     miles = line_miles.take(piece) + share * np.diff(line_miles).take(piece)
 
     # A stretch goes on from one piece to the next if the point between them is within the limit.
     limit = chord_of_miles(max_detour_miles)
     within = chords <= limit
-    starts_within = _length(target - start) <= limit
+    starts_within = norms(target - start) <= limit
     goes_on = np.zeros(len(station), dtype=np.bool_)
     goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
     stretch = np.cumsum(~goes_on, dtype=np.intp)[within]
@@ -119,16 +121,6 @@ def _passes(
     nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
     detours = np.minimum(miles_of_chords(chords[nearest]), max_detour_miles)
     return [*map(StationPass, station[nearest].tolist(), miles[nearest].tolist(), detours.tolist())]
-
-
-def _dot(a: Array, b: Array) -> Array:
-    """The products of (3, n) vectors, each with its own."""
-    x, y, z = a * b
-    return np.asarray(x + y + z)
-
-
-def _length(vectors: Array) -> Array:
-    return np.sqrt(_dot(vectors, vectors))
 
 
 def _begins(ordered: _Ids) -> NDArray[np.bool_]:
