@@ -179,7 +179,8 @@ def offers_along(
         dict(Counter(_why_left_out(row) for id, row in rows.items() if id not in priced)),
         sum(row.tax_per_gallon is None for row in priced.values()),
     )
-    return Corridor(offers, company.price_set, told, compared_ways(connection, road, max_detour_miles, index))
+    second_ways = compared_ways(connection, road, max_detour_miles, index, passes)
+    return Corridor(offers, company.price_set, told, second_ways)
 
 
 def _until(road: Road, arrivals: Arrivals | None, now: datetime) -> datetime:

@@ -1,11 +1,12 @@
 """Second ways: where another way takes little longer than the road of a plan, it compares the stations of both."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from domain.database.connections import Connection
 from domain.database.statements import Statement
-from domain.roads import Road, SecondWay
-from domain.stations.corridor import StationIndex
+from domain.roads import Leg, Road, SecondWay
+from domain.stations.corridor import StationIndex, StationPass
 
 
 class ComparedWay(NamedTuple):
@@ -35,21 +36,28 @@ _TOWN = Statement(_Town, "SELECT city, state FROM stations WHERE station_id = %s
 
 
 def compared_ways(
-    connection: Connection, road: Road, max_detour_miles: float, index: StationIndex
+    connection: Connection, road: Road, max_detour_miles: float, index: StationIndex, passes: Sequence[StationPass]
 ) -> tuple[ComparedWay, ...]:
-    """The second ways of a road that begin before it is cut."""
-    return tuple(
-        _compared(connection, way, max_detour_miles, index)
-        for way in road.second_ways
-        if way.mile < road.distance_miles
-    )
+    """The second ways of a road that begin before it is cut. `passes` are those of the road."""
+    ways = [way for way in road.second_ways if way.mile < road.distance_miles]
+    if not ways:
+        return ()
+
+    def passed(leg: Leg) -> Sequence[StationPass]:
+        is_road = leg.miles == road.distance_miles and leg is ways[0].best
+        return passes if is_road else index.passes(Road.of([leg]), max_detour_miles)
+
+    return tuple(_compared(connection, way, passed(way.best), passed(way.other), index) for way in ways)
 
 
-def _compared(connection: Connection, way: SecondWay, max_detour_miles: float, index: StationIndex) -> ComparedWay:
-    best, other = (
-        {one.station_index: one.mile for one in index.passes(Road.of([leg]), max_detour_miles)}
-        for leg in (way.best, way.other)
-    )
+def _compared(
+    connection: Connection,
+    way: SecondWay,
+    on_best: Sequence[StationPass],
+    on_other: Sequence[StationPass],
+    index: StationIndex,
+) -> ComparedWay:
+    best, other = ({one.station_index: one.mile for one in passes} for passes in (on_best, on_other))
     alone = sorted((mile, station) for station, mile in other.items() if station not in best)
     return ComparedWay(
         from_mile=way.mile,
