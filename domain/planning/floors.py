@@ -152,13 +152,12 @@ def with_floors(trip: Trip, floors: Sequence[float], highest_gallons: float) -> 
     the highest are lowered to it. One that the reserve covers is left out."""
     raised = [max(floor, one.floor_gallons) for floor, one in zip(floors, trip.candidates, strict=True)]
     lowered = [round(min(floor, highest_gallons), FLOOR_DECIMALS) for floor in raised]
-    return replace(
-        trip,
-        candidates=tuple(
-            one._replace(floor_gallons=floor if floor > trip.reserve_gallons else 0.0)
-            for one, floor in zip(trip.candidates, lowered, strict=True)
-        ),
-    )
+    kept = [floor if floor > trip.reserve_gallons else 0.0 for floor in lowered]
+    candidates = [
+        one if one.floor_gallons == floor else one._replace(floor_gallons=floor)
+        for one, floor in zip(trip.candidates, kept, strict=True)
+    ]
+    return replace(trip, candidates=tuple(candidates))
 
 
 def chance_below(reserve_gallons: float, trip: Trip, purchases: Sequence[Purchase], error: MileageError) -> float:

@@ -267,18 +267,13 @@ def _trip(inputs: PlanInputs, limits: PlanLimits, highest_way_out: float = math.
     are not above the highest."""
     policy = inputs.policy
     offers = inputs.within(limits.max_detour_miles).offers
-    candidates = []
+    is_pump, candidates = policy.objective == Objective.PUMP, []
     for offer in offers:
-        price = offer.net_price if policy.objective == Objective.PUMP else offer.adjusted_price
-        detour_miles = round(offer.detour_miles, MILE_DECIMALS)
+        station, mile, off_road_miles, price, *_ = offer
+        detour_miles = round(off_road_miles, MILE_DECIMALS)
+        counted = round(price if is_pump else offer.adjusted_price, PRICE_DECIMALS)
         candidates.append(
-            Candidate(
-                offer.station.station_id,
-                round(offer.mile, MILE_DECIMALS),
-                detour_miles,
-                detour_miles,
-                round(price, PRICE_DECIMALS),
-            )
+            Candidate(station.station_id, round(mile, MILE_DECIMALS), detour_miles, detour_miles, counted)
         )
     trip = Trip(
         distance_miles=round(inputs.road.distance_miles, MILE_DECIMALS),

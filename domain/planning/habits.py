@@ -58,12 +58,14 @@ def fuel_by_habit(trip: Trip, habit: Habit) -> Fueling:
 
 def _in_reach(trip: Trip, first: int, stops_made: int, mile: float, fuel: float) -> list[PumpInReach]:
     found = []
-    least = trip.lowest_gallons(stops_made) - GALLON_TOLERANCE
+    least, burned = trip.lowest_gallons(stops_made) - GALLON_TOLERANCE, trip.gallons_to(mile)
     for index in range(first, len(trip.candidates)):
         one = trip.candidates[index]
-        if fuel - (trip.gallons_to(one.mile) - trip.gallons_to(mile)) < least:
+        at_mile, into, _ = trip.burned_at(one)
+        passing = fuel - (at_mile - burned)
+        if passing < least:
             break  # neither is any further one in reach
-        arriving = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
+        arriving = passing - into
         room, smallest = trip.usable_gallons - arriving, trip.smallest_purchase(one)
         lowest = trip.lowest_on_arriving(one, stops_made) - GALLON_TOLERANCE
         if arriving >= lowest and room >= max(smallest, GALLON_TOLERANCE):

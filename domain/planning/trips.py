@@ -140,8 +140,10 @@ class Trip:
         """Gallons, the largest of three: the policy's smallest purchase; one step of the pump, since a stop that ends
         the margin must buy something; and what the detour burns. The last rules out nothing sensible and keeps the
         optimizer fast: pointless detours would multiply the levels from station to station."""
-        detour_miles = candidate.detour_miles_in + candidate.detour_miles_out
-        return max(self.smallest_on_road, self.detour_gallons(candidate.mile, detour_miles))
+        _, mile, into, out, *_ = candidate
+        least = self.smallest_on_road
+        burned = (into + out) / self.mpg if not self.burned else self.detour_gallons(mile, into + out)
+        return burned if burned > least else least
 
 
 NUMBERS = tuple(one.name for one in fields(Trip) if one.name not in ("candidates", "burned", "first_stops"))

@@ -42,13 +42,14 @@ def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None
     A discount needs a retail price, a fixed net price does not. A price of zero or less is a mistake in the data and is
     ignored. For example, at 3.90 retail, with a discount of 0.30 and a net price of 3.70: 3.60.
     """
-    offers = [retail_price]
+    offers = [retail_price] if retail_price is not None else []
     for deal in deals:
-        offers.append(deal.net_price)
+        if deal.net_price is not None:
+            offers.append(deal.net_price)
         if retail_price is not None and deal.discount_per_gallon is not None:
             offers.append(retail_price - deal.discount_per_gallon)
-    prices = [round(offer, PRICE_DECIMALS) for offer in offers if offer is not None and math.isfinite(offer)]
-    return min((price for price in prices if price > 0), default=None)
+    prices = [round(offer, PRICE_DECIMALS) for offer in offers if math.isfinite(offer)]
+    return min([price for price in prices if price > 0], default=None)
 
 
 class PriceParts(NamedTuple):
