@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
-from statistics import fmean
 from typing import NamedTuple
 
 from domain.documents import FuelPlanDocument, FuelStopDocument
@@ -149,8 +148,7 @@ class ComputedPlan:
         """
         if not self.stops:
             return None
-        corridor_price = fmean([round(offer.net_price, PRICE_DECIMALS) for offer in self.inputs.offers])
-        return round(corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
+        return round(self.inputs.corridor_price - self.average_price_per_gallon, AVERAGE_DECIMALS)
 
     @property
     def relaxed(self) -> list[RelaxedLimit]:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 from domain.accounts.policy import PlanPolicy
@@ -15,6 +17,7 @@ from domain.planning.trips import BurnedBy
 from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
 from domain.roads import Road
 from domain.stations.offers import Offer
+from domain.stations.prices import PRICE_DECIMALS
 
 USABLE_SHARE = 0.95
 """The usable share of the rated capacity. Tanks are filled to 95 %, so that the fuel has room to expand (49 CFR
@@ -56,7 +59,7 @@ def by_policy(policy: PlanPolicy, limits: PlanLimits) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanInputs:
     """The inputs of a plan.
 
@@ -95,6 +98,11 @@ class PlanInputs:
     def road_miles(self) -> float:
         """The miles to the destination, which the plan may not reach."""
         return round(self.road.whole_miles, MILE_DECIMALS)
+
+    @cached_property
+    def corridor_price(self) -> float:
+        """The mean price of the offers. The plans of a menu have these inputs in common."""
+        return fmean([round(offer.net_price, PRICE_DECIMALS) for offer in self.offers])
 
     @property
     def rated_gallons(self) -> float:

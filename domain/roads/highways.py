@@ -279,19 +279,18 @@ class HighwayFinder:
         """The node at which two searches meet for the cheapest way; -1 where there is no way. What is beyond it by no
         more than `SECOND_WAY_SHARE` stays noted, for `_search_on`."""
         best, most, meeting = math.inf, math.inf, -1
-        start, end = sides
-        while start.queue or end.queue:
-            is_start = bool(start.queue) and (not end.queue or start.queue[0] < end.queue[0])
-            side, other = (start, end) if is_start else (end, start)
-            if side.queue[0][0] >= best:
+        queues, costs = [side.queue for side in sides], [side.costs for side in sides]
+        while queues[0] or queues[1]:
+            at = 0 if queues[0] and (not queues[1] or queues[0][0] < queues[1][0]) else 1
+            if queues[at][0][0] >= best:
                 break
-            total, node = heappop(side.queue)
-            if total > side.costs[node]:
+            total, node = heappop(queues[at])
+            if total > costs[at][node]:
                 continue
-            beyond = other.costs.get(node)
+            beyond = costs[1 - at].get(node)
             if beyond is not None and total + beyond < best:
                 best, most, meeting = total + beyond, int((total + beyond) * SECOND_WAY_SHARE) + 1, node
-            self._relax(side, self._firsts[not is_start], node, total, most)
+            self._relax(sides[at], self._firsts[at], node, total, most)
         return meeting
 
     def _search_on(self, sides: "_Sides", longest: int) -> None:
@@ -304,19 +303,20 @@ class HighwayFinder:
 
     def _relax(self, side: "_Side", first: memoryview, node: int, total: int, most: float) -> None:
         """Notes the cheaper ways to more important nodes, as far as they cost less than `most`."""
-        head, cost, costs = self._head, self._cost, side.costs
+        head, cost = self._head, self._cost
+        _, costs, came, settled, queue = side
         for arc in range(first[node + 1] - 1, first[node] - 1, -1):
             near, between = head[arc], cost[arc]
             known = costs.get(near, most)
             if total + between < known:
                 costs[near] = total + between
-                side.came[near] = node, arc
-                heappush(side.queue, (total + between, near))
+                came[near] = node, arc
+                heappush(queue, (total + between, near))
             elif (
                 self._is_two_way and known + between < total
             ):  # a cheaper way comes down to this node: none of the best goes up from it
                 return
-        side.settled[node] = total
+        settled[node] = total
 
     def _unfolded(self, meeting: int, sides: "_Sides") -> Way:
         """The nodes and arcs of the way over the node at which two searches met."""

@@ -157,8 +157,9 @@ class States:
             within = within[shapely.intersects_xy(self._polygons[polygon], places[within, 1], places[within, 0])]
             states[within] = self._state_of[polygon]
         outside = np.flatnonzero(states == len(self.names) - 1)
-        near, polygon = self._tree.query_nearest(points[outside], max_distance=NEAR_DEGREES, all_matches=False)
-        states[outside[near]] = self._state_of[polygon]
+        if len(outside):
+            near, polygon = self._tree.query_nearest(points[outside], max_distance=NEAR_DEGREES, all_matches=False)
+            states[outside[near]] = self._state_of[polygon]
         return states
 
     def save(self, path: Path) -> None:
