@@ -67,6 +67,12 @@ def explain(
         show(as_json, found, lambda: print_explanation(found, screen))
 
 
+class PlanNotProven(CommandFailed):
+    """A certificate is right, but its plan is not the cheapest, or may not be."""
+
+    exit_status = 3
+
+
 @app.command()
 def check(
     file: Annotated[
@@ -78,12 +84,16 @@ def check(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Checks the certificate of a fuel plan: the plan keeps its limits, and no other plan within them costs less."""
-    from deploy.clients.python.fuelroute_client.certificates import Refused, check_certificate
+    """Checks the certificate of a fuel plan: the plan keeps its limits, and no other plan within them costs less.
+
+    Exit status 1 if the file proves nothing, 3 if it proves only that the plan keeps its limits."""
+    from deploy.clients.python.fuelroute_client.certificates import NotProven, Refused, check_certificate
 
     text = read_text(file).encode()
     try:
         proven = check_certificate(text)
+    except NotProven as dearer:
+        raise PlanNotProven(f"the plan keeps its limits, but is not proven to be the cheapest: {dearer}") from dearer
     except Refused as refused:
         raise CommandFailed(f"the certificate proves nothing: {refused}") from refused
     if stored and not _is_stored(text):
@@ -93,13 +103,21 @@ def check(
 
 
 def _is_stored(text: bytes) -> bool:
-    """True if this is the certificate of one of its route's plans, byte for byte."""
+    """True if this is the certificate of one of its route's plans, byte for byte, or one of an earlier version with the
+    same inputs and plan."""
+    from domain.planning.certificate import FORMAT, same_but_for_proof
     from domain.routes.reading.explanations import read_certificates
 
-    about = json.loads(text)["about"]
+    document = json.loads(text)
+    about = document["about"]
     known = read_id("rte", str(about.get("route"))) if isinstance(about, dict) else None
+    if known is None:
+        return False
     with transaction() as connection:
-        return known is not None and text.strip() in read_certificates(connection, known)
+        stored = read_certificates(connection, known)
+        if document["format"] == FORMAT:
+            return text.strip() in stored
+        return any(same_but_for_proof(document, json.loads(one)) for one in stored)
 
 
 Speed = Annotated[

@@ -1,4 +1,4 @@
-"""Failures of commands: each ends with one sentence that says what to do, and exit status 1."""
+"""Failures of commands: each ends with one sentence that says what to do, and exit status 1 unless it says another."""
 
 import sys
 from collections.abc import Callable
@@ -9,16 +9,20 @@ from domain.text import printable, without_secrets
 
 
 class CommandFailed(FuelrouteError):
-    """One sentence for the person at the terminal; exit status 1."""
+    """One sentence for the person at the terminal, and the exit status."""
+
+    exit_status = 1
 
 
 def run(program: Callable[[], object]) -> None:
-    """Runs a program of the command line and turns every failure into one sentence that says what to do, and exit
-    status 1."""
+    """Runs a program of the command line and turns every failure into one sentence that says what to do, and its exit
+    status."""
     try:
         program()
     except UnicodeError:
         _fail("an argument is not text: give it in UTF-8")
+    except CommandFailed as failed:
+        _fail(str(failed), failed.exit_status)
     except (FuelrouteError, PermissionError) as error:
         _fail(str(error))
     except Exception as error:
@@ -42,10 +46,10 @@ def _of_server(error: Exception) -> str | None:
     return None
 
 
-def _fail(sentence: str) -> None:
+def _fail(sentence: str, exit_status: int = 1) -> None:
     sentence = printable(without_secrets(sentence))
     errors.print(f"fuelroute: {sentence}", style="red", highlight=False, soft_wrap=True)
-    sys.exit(1)
+    sys.exit(exit_status)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,23 +1,19 @@
-"""Writes the certificate of a plan: its inputs, its purchases, and a bound that no plan within its limits undercuts.
+"""Writes the certificate of a plan: its inputs, its purchases, and a bound with which it is proven to be the cheapest.
 
 The bound is shown by cost functions as in `each_stop`: the least cost of the rest of the trip, by level, for a truck
 that has stopped before. They are found backward from the destination. A program that knows nothing of the optimizer
-checks them, `fuelroute_client/certificates.py`; it says how.
-
-**Rounded, and still a bound.** The program counts exactly, and the optimizer does not. A function that is lower than
-need be is still a bound. So each new piece is lowered by some millionths of a dollar and rounded to few decimals,
-before the functions ahead of it are made from it, and limits are wider by a millionth of a gallon. That lowers the
-bound by some millionths of a dollar for each stop of a plan.
+checks them, `fuelroute_client/certificates.py`; it says how. With them it tries the other plans in whole steps of a
+pump, as `pump_steps` does.
 """
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from hashlib import sha256
-from itertools import pairwise, product
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
 import msgspec
 
@@ -25,215 +21,38 @@ from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import cents
-from domain.planning.least_cost import (
-    CostFunction,
-    CostSegment,
-    StationInGallons,
-    after_stop,
-    after_stops,
-    at_least,
-    cheaper,
-    least_sum,
-    stations_of,
-)
+from domain.planning.lower_bounds import LowerBound, find_bound
+from domain.planning.pump_steps import CHEAPER_DOLLARS, TooManyBeginnings, cheaper_in_steps, step_of
 from domain.planning.reasons import trip_of
-from domain.planning.rounding import MAX_ROUNDING_LOSS_DOLLARS, SPARE_GALLONS
-from domain.planning.trips import DOLLAR_TOLERANCE, NUMBERS, BurnedBy, Candidate, Purchase, Trip, objective_of
+from domain.planning.rounding import SPARE_GALLONS, solve_rounded, with_room
+from domain.planning.trips import (
+    NUMBERS,
+    BurnedBy,
+    Candidate,
+    Purchase,
+    Solution,
+    Trip,
+    objective_of,
+)
 from domain.stations.prices import PRICE_DECIMALS
 
-FORMAT = "fuelroute-certificate-1"
+FORMAT = "fuelroute-certificate-2"
 
-ROOM_GALLONS = 1.01e-6
-"""Limits are wider by this much, a little more than in the checker."""
+EQUAL_DOLLARS = 9e-5
+"""Plans that differ less cost the same: a little less than in the checker."""
 
 EXACT_LIMIT_GALLONS = 2e-6
-"""Plans that spare this much keep their limits exactly, in spite of `ROOM_GALLONS` and of rounding."""
+"""Plans that spare this much keep their limits exactly, though a bound gives them room, and is rounded."""
 
 INPUT_DECIMALS = 12
 """Most decimals that the checker reads."""
 
-GALLON_PARTS, DOLLAR_PARTS = 10_000_000, 1_000_000
-"""Levels and costs are rounded to parts of this size."""
-
-MOVED_GALLONS = 3e-7
-"""The end of a piece moves by less than this when it is rounded."""
-
-
-@dataclass(frozen=True, slots=True)
-class LowerBound:
-    """Cost functions, each with the candidate before which it begins to count, the stops that are left where these
-    count, and its rows; and the cost that no plan can undercut that leaves so much room at each limit."""
-
-    counts_stops: bool
-    spare_gallons: float
-    functions: Sequence[tuple[int, int, list[list[float]]]]
-    least_cost: float
-
-
-def find_bound(trip: Trip, *, counts_stops: bool, spare_gallons: float = 0.0) -> LowerBound:
-    """The bound for a trip whose numbers have at most `INPUT_DECIMALS`. Other plans leave `spare_gallons` of room at
-    each limit. Where stops do not count, the bound holds for any number of them."""
-    room = ROOM_GALLONS - spare_gallons
-    stations = [_with_room(one, room) for one in stations_of(trip)]
-    grid = _Grid.of(trip)
-    layers = [grid.rounded(_at_end(trip, room), [])] * (min(trip.max_stops or 0, len(stations)) if counts_stops else 1)
-    functions = [(len(stations), left, _rows(T)) for left, T in enumerate(layers) if T]
-    least = _without_stop(trip, room)
-    for position in reversed(range(len(stations))):
-        for T in layers[-1:]:
-            least = min(least, _first_stop(trip, stations[position], T))
-        if position and layers:
-            ahead = [*_ahead(layers, stations[position].backward(), trip.stop_cost, counts_stops)]
-            for left, (T, new) in enumerate(zip(layers, ahead, strict=True)):
-                if _lines(new) - _lines(T):
-                    layers[left] = grid.rounded(new, T)
-                    functions.append((position, left, _rows(layers[left])))
-    return LowerBound(counts_stops, spare_gallons, functions, least)
-
-
-def _with_room(one: StationInGallons, room: float) -> StationInGallons:
-    return one._replace(
-        lowest=one.lowest - room,
-        lowest_first=one.lowest_first - room,
-        highest=one.highest + room,
-        smallest=one.smallest - room,
-        lowest_passing=one.lowest_passing - room,
-        highest_passing=one.highest_passing + room,
-    )
-
-
-def _at_end(trip: Trip, room: float) -> CostFunction:
-    """The worth of what is left at the destination, by negative level."""
-    burned, worth = trip.gallons_to(trip.distance_miles), trip.leftover_value_per_gallon
-    wanted, most = max(trip.reserve_gallons, trip.end_gallons) - room, trip.usable_gallons + room
-    line = CostSegment(worth * (burned + trip.end_gallons), worth)
-    return [(-most - burned, -wanted - burned, line)] if wanted < most else []
-
-
-def _without_stop(trip: Trip, room: float) -> float:
-    left = trip.start_usable_gallons - trip.gallons_to(trip.distance_miles)
-    if left < max(trip.lowest_gallons(0), trip.end_gallons) - room:
-        return math.inf
-    return trip.leftover_value_per_gallon * (trip.end_gallons - left)
-
-
-def _first_stop(trip: Trip, station: StationInGallons, behind: CostFunction) -> float:
-    """The least cost of the trip with its first stop at a station."""
-    start = trip.start_usable_gallons
-    if start < station.lowest_first:
-        return math.inf
-    stopped = after_stop([(start, start, CostSegment(0.0, 0.0))], station, trip.stop_cost)
-    cost, *_ = least_sum(stopped, behind)
-    return cost
-
-
-def _ahead(
-    layers: Sequence[CostFunction], backward: StationInGallons, stop_cost: float, counts_stops: bool
-) -> Iterator[CostFunction]:
-    """The functions before a station, from those behind it."""
-    kept = [at_least(T, backward.lowest_passing) for T in layers]
-    for T, S in zip(kept, after_stops(kept, backward, stop_cost, counted=counts_stops), strict=True):
-        # Where both cost the same, `cheaper` may take the dearer by its tolerance. A stop is a little cheaper, so that
-        # it may not.
-        stop = [(low, high, line._replace(base=line.base - 2 * DOLLAR_TOLERANCE)) for low, high, line in S]
-        merged = cheaper(T, stop)
-        yield [
-            (low, min(high, backward.highest_passing), line)
-            for low, high, line in merged
-            if low < backward.highest_passing
-        ]
-
-
-def _lines(T: CostFunction) -> set[int]:
-    return {id(line) for _, _, line in T}
-
-
-class _Piece(NamedTuple):
-    """A piece of a function of the level, from its lowest level to its highest."""
-
-    low: float
-    high: float
-    line: CostSegment
-    is_new: bool
-
-    def cost(self, level: float) -> float:
-        return self.line.base - self.line.slope * level
-
-
-class _Grid(NamedTuple):
-    """Rounds functions to few decimals, so that they are nowhere higher than before. `tolerance_dollars` is more than
-    two lines can differ by within `MOVED_GALLONS` of the level where they cross."""
-
-    tolerance_dollars: float
-
-    @classmethod
-    def of(cls, trip: Trip) -> "_Grid":
-        slopes = [0.0, trip.leftover_value_per_gallon, *(one.price for one in trip.candidates)]
-        return cls((max(slopes) - min(slopes)) * MOVED_GALLONS)
-
-    def rounded(self, new: CostFunction, old: CostFunction) -> CostFunction:
-        """A function on the grid. Pieces with lines of the old function, which is on the grid, keep their lines."""
-        known = _lines(old)
-        pieces = [_Piece(-high, -low, line, id(line) not in known) for low, high, line in reversed(new)]
-        lines = {id(one.line): self._lowered(one.line) if one.is_new else one.line for one in pieces}
-        kept: list[_Piece] = []
-        for piece, (low, high) in zip(pieces, self._ends(pieces), strict=True):
-            piece = _Piece(low, high, lines[id(piece.line)], piece.is_new)
-            while kept and kept[-1].high > piece.low:  # pieces shorter than what their ends move by
-                other = kept.pop()
-                if other.cost(piece.low) <= piece.cost(piece.low):
-                    piece = piece._replace(low=other.high)
-                else:
-                    other = other._replace(high=piece.low)
-                if other.low < other.high:
-                    kept.append(other)
-            if piece.low < piece.high:
-                kept.append(piece)
-        return [(-one.high, -one.low, one.line) for one in reversed(kept)]
-
-    def _ends(self, pieces: Sequence[_Piece]) -> list[list[float]]:
-        """The ends of the pieces on the grid: where two meet, the cheaper one reaches further, and a new one where they
-        cost about the same. Each reaches further where there is a gap."""
-        ends = [[_down(one.low, one), _up(one.high, one)] for one in pieces]
-        for i, (one, other) in enumerate(pairwise(pieces)):
-            if other.low - one.high < MOVED_GALLONS and (one.is_new or other.is_new):
-                dearer = one.cost(one.high) - other.cost(one.high)
-                reaches = one.is_new if abs(dearer) <= self.tolerance_dollars else dearer < 0
-                meets = _up(one.high) if reaches else _down(other.low)
-                ends[i][1] = ends[i + 1][0] = meets
-        return ends
-
-    def _lowered(self, line: CostSegment) -> CostSegment:
-        parts = math.floor((line.base - 3 * self.tolerance_dollars) * DOLLAR_PARTS - 1)
-        return CostSegment(parts / DOLLAR_PARTS, line.slope)
-
-
-def _up(level: float, old: _Piece | None = None) -> float:
-    parts = level * GALLON_PARTS
-    if old is not None and not old.is_new and abs(parts - round(parts)) < 1e-3:
-        return round(parts) / GALLON_PARTS  # an end that is on the grid already
-    return (math.floor(parts) + 2) / GALLON_PARTS
-
-
-def _down(level: float, old: _Piece | None = None) -> float:
-    return -_up(-level, old)
-
-
-def _rows(T: CostFunction) -> list[list[float]]:
-    """A function as the checker reads it."""
-    rows: list[list[float]] = []
-    for low, high, line in reversed(T):
-        if rows and rows[-1][0] == -high:
-            rows.pop()
-        rows += [[-high, line.base, -line.slope], [-low]]
-    return rows
-
 
 class NotProven(FuelrouteError):
-    """No bound shows that a plan is the cheapest."""
+    """A trip is said to have no plan, but there may be one."""
 
     def __init__(self) -> None:
-        super().__init__("this plan has no certificate: no bound shows that it is the cheapest")
+        super().__init__("there is no certificate that this trip has no plan: no bound shows it")
 
 
 def certificate_of(packed: bytes, **about: Any) -> bytes:
@@ -272,7 +91,8 @@ def certificate_of_trip(
 ) -> bytes:
     """The certificate of these purchases on a trip, or with None that it has no plan. Raises NotProven."""
     trip, pump_prices = _plain(trip), [_rounded(one) for one in pump_prices]
-    bound = _bound(trip, purchases, chosen=chosen)
+    cheapest = _cheapest(trip, purchases) if purchases is not None else None
+    bound = _bound(trip, cheapest)
     document = {
         "format": FORMAT,
         "about": about,
@@ -294,40 +114,88 @@ def certificate_of_trip(
             ]
             for one, pump_price in zip(trip.candidates, pump_prices, strict=True)
         ],
-        "plan": _plan(trip, purchases, pump_prices, bound, chosen=chosen) if purchases is not None else None,
+        "plan": (
+            _plan(trip, purchases, cheapest, pump_prices, chosen=chosen)
+            if purchases is not None and cheapest is not None
+            else None
+        ),
         "bound": {"counts_stops": bound.counts_stops, "functions": bound.functions},
     }
     return write(_with_plain_numbers(document))
 
 
-def _bound(trip: Trip, purchases: Sequence[Purchase] | None, *, chosen: bool) -> LowerBound:
-    """The first bound that suffices. Where another plan would be much cheaper if it broke a limit by a millionth of a
-    gallon, other plans have to keep limits exactly. Where the cheapest one takes every last thousandth of a gallon,
-    they have to leave as much room as a pump needs."""
-    cost = objective_of(trip, purchases) if purchases is not None else math.inf
+def _cheapest(trip: Trip, purchases: Sequence[Purchase]) -> Sequence[Purchase]:
+    """The purchases of a plan if none cost less, else the cheapest ones. A plan may be its driver's choice, or of an
+    earlier version."""
+    solution = solve_rounded(trip)
+    is_less = isinstance(solution, Solution) and solution.objective < objective_of(trip, purchases) - CHEAPER_DOLLARS
+    return solution.purchases if isinstance(solution, Solution) and is_less else purchases
+
+
+def same_but_for_proof(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """True if two certificates, perhaps of different versions, have the same plan with the same inputs."""
+    return _without_proof(one) == _without_proof(other)
+
+
+def _without_proof(document: Mapping[str, Any]) -> tuple[Any, ...]:
+    plan, trip = document["plan"], {**document["trip"], "spare_gallons": 0}
+    told = [plan[name] for name in ("stops", "dollars", "cost", "chosen")] if plan is not None else None
+    return document["about"], trip, document["candidates"], told
+
+
+def _bound(trip: Trip, cheapest: Sequence[Purchase] | None) -> LowerBound:
+    """The first bound that proves that no purchases cost less than these, or with None that there is no plan. Where a
+    trip has no plan because it would break a limit by a millionth of a gallon, other plans have to keep limits exactly;
+    where too many plans are left to be tried, they have to leave as much room as a pump needs. The first bound, too,
+    where none proves it: the checker then says so. Raises NotProven where there is a plan after all."""
     counted = (False,) if trip.max_stops is None else (False, True)
-    if chosen:
-        return find_bound(trip, counts_stops=counted[-1])
+    bounds = []
     # Counted stops multiply the work, so the first attempt does not count them.
     for spare_gallons, counts_stops in product((0.0, EXACT_LIMIT_GALLONS, SPARE_GALLONS), counted):
-        bound = find_bound(trip, counts_stops=counts_stops, spare_gallons=spare_gallons)
-        is_possible = bound.least_cost < math.inf
-        if is_possible is (purchases is not None) and bound.least_cost >= cost - MAX_ROUNDING_LOSS_DOLLARS:
-            return bound
-    raise NotProven
+        bounds.append(find_bound(trip, counts_stops=counts_stops, spare_gallons=spare_gallons))
+        if _proves(bounds[-1], trip, cheapest):
+            return bounds[-1]
+    if cheapest is None:
+        raise NotProven
+    return bounds[0]
+
+
+def _proves(bound: LowerBound, trip: Trip, cheapest: Sequence[Purchase] | None) -> bool:
+    if cheapest is None:
+        return bound.least_cost == math.inf
+    least = objective_of(trip, cheapest) - EQUAL_DOLLARS
+    if bound.least_cost >= least:
+        return True
+    others = with_room(trip, bound.spare_gallons)
+    try:
+        found = cheaper_in_steps(others, bound.behind, step_of(cheapest), least)
+    except TooManyBeginnings:
+        return False
+    return found is None
 
 
 def _plan(
-    trip: Trip, purchases: Sequence[Purchase], pump_prices: Sequence[float], bound: LowerBound, *, chosen: bool
+    trip: Trip,
+    purchases: Sequence[Purchase],
+    cheapest: Sequence[Purchase],
+    pump_prices: Sequence[float],
+    *,
+    chosen: bool,
 ) -> dict[str, Any]:
-    cost = objective_of(trip, purchases)
+    return {
+        **_priced(trip, purchases, pump_prices),
+        "step_gallons": step_of(cheapest),
+        "chosen": chosen,
+        "cheapest": None if cheapest is purchases else _priced(trip, cheapest, pump_prices),
+    }
+
+
+def _priced(trip: Trip, purchases: Sequence[Purchase], pump_prices: Sequence[float]) -> dict[str, Any]:
     paid = [cents(Decimal(str(gallons)) * Decimal(str(pump_prices[index]))) for index, gallons in purchases]
     return {
         "stops": [[*purchase, float(dollars)] for purchase, dollars in zip(purchases, paid, strict=True)],
         "dollars": float(sum(paid)),
-        "cost": round(cost, 6),
-        "above_least": max(math.ceil((cost - bound.least_cost) * 1e4 + 0.1) / 1e4, 0.0),
-        "chosen": chosen,
+        "cost": round(objective_of(trip, purchases), 6),
     }
 
 

@@ -50,20 +50,23 @@ def _rounded_optimum(trip: Trip, solution: Solution | Infeasible) -> Solution | 
     rounded = round_and_drive(trip, solution)
     if isinstance(rounded, Solution):
         return rounded
-    tight = solve(
-        replace(
-            trip,
-            reserve_gallons=trip.reserve_gallons + SPARE_GALLONS,
-            end_gallons=trip.end_gallons + SPARE_GALLONS,
-            usable_gallons=trip.usable_gallons - SPARE_GALLONS,
-            min_purchase_gallons=trip.min_purchase_gallons + SPARE_GALLONS,
-            candidates=tuple(
-                one._replace(floor_gallons=one.floor_gallons + SPARE_GALLONS) if one.floor_gallons else one
-                for one in trip.candidates
-            ),
-        )
-    )
+    tight = solve(with_room(trip, SPARE_GALLONS))
     return round_and_drive(trip, tight) if isinstance(tight, Solution) else rounded
+
+
+def with_room(trip: Trip, gallons: float) -> Trip:
+    """The trip with limits that leave so much room."""
+    return replace(
+        trip,
+        reserve_gallons=trip.reserve_gallons + gallons,
+        end_gallons=trip.end_gallons + gallons,
+        usable_gallons=trip.usable_gallons - gallons,
+        min_purchase_gallons=trip.min_purchase_gallons + gallons,
+        candidates=tuple(
+            one._replace(floor_gallons=one.floor_gallons + gallons) if one.floor_gallons else one
+            for one in trip.candidates
+        ),
+    )
 
 
 def round_and_drive(trip: Trip, solution: Solution) -> Solution | Infeasible:

