@@ -13,7 +13,7 @@ from domain.languages.words import Words
 from domain.roads import Point
 
 MOST_KEPT_BYTES = 32_000_000
-"""Most bytes that one process keeps: those of some 3,000 trips."""
+"""Most bytes that one process keeps: those of some 2,500 trips."""
 _COURSE_BYTES = 2_000
 """Bytes of a trip without its road and its pages, as a rule."""
 
