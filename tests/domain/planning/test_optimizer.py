@@ -124,6 +124,16 @@ def test_what_is_known_before_changes_no_solution(trip: Trip, data: st.DataObjec
         assert solve(trip, expected.purchases) == expected
 
 
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
+@given(coarse_trips())
+def test_the_stops_without_a_limit_change_no_solution_with_fewer(trip: Trip) -> None:
+    cheapest = solve(replace(trip, max_stops=None))
+    if isinstance(cheapest, Solution) and cheapest.purchases:
+        stops = len(cheapest.purchases)
+        fewer = replace(trip, max_stops=stops - 1)
+        assert solve(fewer, stops_without_limit=stops) == solve(fewer)
+
+
 def with_price(one: Candidate, price: float) -> Candidate:
     return one._replace(price=float(price))
 

