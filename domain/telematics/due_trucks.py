@@ -26,9 +26,10 @@ _HINTED_FOR = timedelta(minutes=1)
 """A truck that has waited longer gets no further job with each post: the workers are behind, and the sweep enqueues its
 job."""
 
-LOOKS_WAIT = timedelta(seconds=20)
-"""A live truck that is due for a look at its fuel alone gets no job of its own: after this time the sweep enqueues it,
-together with others of its company, and looks at many cost a third of looks one by one."""
+LOOKS_WAIT = timedelta(minutes=1)
+"""A live truck that is due for a look at its fuel alone gets no job of its own, whatever it sends meanwhile. It waits
+for the next full minute, this long at most. Then the sweep enqueues it together with all others of its company, and
+looks at many cost a third of looks one by one."""
 
 OPEN_ROUTES_OF_TRUCK = """
     (SELECT r.id, r.scheduled_start, r.stops FROM routes r
@@ -60,7 +61,8 @@ class _DueTruck(NamedTuple):
     vehicle_id: UUID
     company_id: UUID
     unprocessed_since: NotNull[datetime]
-    """In the future for a truck that waits for the sweep."""
+    is_look: bool
+    """True if the new fixes alone make it due for nothing but a look at its fuel."""
 
 
 _MAKE_DUE = Statement(
@@ -78,7 +80,7 @@ _MAKE_DUE = Statement(
               GROUP BY vehicle_id) AS fixes
         CROSS JOIN LATERAL (SELECT * FROM tracks t WHERE t.vehicle_id = fixes.vehicle_id
                             AND t.environment = %(environment)s OFFSET 0) AS t
-    ), new AS MATERIALIZED (
+    ), due AS MATERIALIZED (
         SELECT truck.vehicle_id, min(first_at) AS first_at,
                bool_and(is_look) FILTER (WHERE first_at IS NOT NULL) AS is_look
         FROM truck CROSS JOIN LATERAL (
@@ -110,13 +112,13 @@ _MAKE_DUE = Statement(
         ) AS near GROUP BY truck.vehicle_id HAVING min(first_at) IS NOT NULL
     )
     UPDATE tracks t
-    SET unprocessed_from = least(t.unprocessed_from, new.first_at),
-        unprocessed_since = CASE WHEN new.is_look THEN coalesce(t.unprocessed_since, %(look_at)s)
+    SET unprocessed_from = least(t.unprocessed_from, due.first_at),
+        unprocessed_since = CASE WHEN due.is_look THEN coalesce(t.unprocessed_since, %(look_at)s)
                                  ELSE least(t.unprocessed_since, %(now)s) END
-    FROM new
-    WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM new)) AND t.environment = %(environment)s
-      AND t.vehicle_id = new.vehicle_id
-    RETURNING t.vehicle_id, t.company_id, t.unprocessed_since
+    FROM due
+    WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM due)) AND t.environment = %(environment)s
+      AND t.vehicle_id = due.vehicle_id
+    RETURNING t.vehicle_id, t.company_id, t.unprocessed_since, due.is_look
     """,
 )
 """Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
@@ -144,6 +146,7 @@ def make_trucks_due(
     """
     if not fixes:
         return
+    is_live = environment == Environment.LIVE
     waiting = _MAKE_DUE.all(
         connection,
         {
@@ -157,8 +160,9 @@ def make_trucks_due(
             "stale": arrivals.STALE_DRAFT_AFTER,
             "early": early,
             "now": now,
-            "look_at": now + LOOKS_WAIT if environment == Environment.LIVE else now,
+            "look_at": now.replace(second=0, microsecond=0) + LOOKS_WAIT if is_live else now,
         },
     )
+    waiting = [truck for truck in waiting if not (is_live and truck.is_look)]
     hinted = [truck for truck in waiting if timedelta() <= now - truck.unprocessed_since <= _HINTED_FOR]
     process_trucks(connection, (WaitingAgain(environment, truck.company_id, truck.vehicle_id) for truck in hinted))

@@ -9,11 +9,12 @@ as theirs."""
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from unittest.mock import patch
+from uuid import UUID
 
 import msgspec
 from dramatiq.brokers.stub import StubBroker
@@ -29,6 +30,7 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
+from domain.telematics import looks
 from domain.telematics.feed import store_positions
 from domain.telematics.position_partitions import make_past_partitions
 from domain.telematics.tracks import lost_processing
@@ -49,7 +51,7 @@ LONGEST = timedelta(hours=42)
 HOUR = timedelta(hours=1)
 SWEPT_FLEET = 10_000
 
-PARTS = ("feed", "sweep", "jobs", "plans", "fixes", "looks")
+PARTS = ("feed", "sweep", "jobs", "plans", "fixes", "looks", "look jobs")
 WATCHING = PARTS[:3]
 Spent = dict[str, float]
 """Processor seconds by part, and the numbers of fixes and looks. New plans on the way are a part of their own."""
@@ -97,7 +99,6 @@ class Side:
             self._queued += [
                 process_positions_job("live", one, self.company_id) for one in in_batches(found, JOB_TRUCKS)
             ]
-        self.spent["looks"] += len(found)
         self.work()
 
     def work(self) -> None:
@@ -158,6 +159,7 @@ class _Simulation:
         store_network(stack, now=self.zero - LONGEST)
         self.trucks = [ReportingTruck(number, self.zero, measured=hours) for number in range(TRUCKS)]
         self.sides = {is_on: Side(life, stack, self.trucks, watches=is_on) for is_on in (True, False)}
+        life.enter_context(patch.object(looks, "due_fixes", self._count(looks.due_fixes)))
         self._number = 0
         with bench.task("fuel-watch: trucks get their plans", TRUCKS) as advance:
             for number, truck in enumerate(self.trucks):
@@ -166,6 +168,17 @@ class _Simulation:
                     side.begin(number)
                 advance(1)
         stack.execute("ANALYZE")
+
+    def _count(self, due_fixes: Callable[..., dict[UUID, datetime]]) -> Callable[..., dict[UUID, datetime]]:
+        """The search for due looks, which counts what it finds."""
+
+        def counted(*asked: Any, **options: Any) -> dict[UUID, datetime]:
+            due = due_fixes(*asked, **options)
+            self.sides[True].spent["looks"] += len(due)
+            self.sides[True].spent["look jobs"] += bool(due)
+            return due
+
+        return counted
 
     def drive(self, since: datetime, until: datetime, step: timedelta) -> None:
         """Every truck on the road reports again and again, for one company and for the other."""
@@ -216,8 +229,8 @@ def run(bench: Bench) -> list[Figure]:
         hours = [simulation.measure() for _ in range(bench.rounds)]
     whole = _Hour(*({part: sum(side[part] for side in sides) for part in PARTS} for sides in zip(*hours, strict=True)))
     note = ", ".join(f"{part} {whole.more(part):+.1%}" for part in WATCHING)
-    looks = whole.on["looks"]
-    look_ms = 1000 * whole.more("sweep", "jobs") * whole.feed_seconds / max(looks, 1)
+    number, jobs = whole.on["looks"], whole.on["look jobs"]
+    look_ms = 1000 * whole.more("sweep", "jobs") * whole.feed_seconds / max(number, 1)
     looks_an_hour = [hour.on["looks"] / (hour.on["fixes"] * (FIX / HOUR)) for hour in hours]
     name = f"fuel-watch: {TRUCKS:,} trucks, a fix every {FIX.seconds} s, processor time"
     return [
@@ -226,5 +239,5 @@ def run(bench: Bench) -> list[Figure]:
         Figure(f"{name} of plans made because of it", "x", [hour.more("plans") for hour in hours]),
         Figure("fuel-watch: a fix, not watched", "us", [1e6 * hour.feed_seconds / hour.off["fixes"] for hour in hours]),
         Figure("fuel-watch: looks at a truck on its way", "/h", looks_an_hour),
-        Figure("fuel-watch: a look, its sweep and job", "ms", [look_ms], note=f"{looks:,.0f} looks"),
+        Figure("fuel-watch: a look, its sweep and job", "ms", [look_ms], note=f"{number:,.0f} in {jobs:,.0f} jobs"),
     ]

@@ -23,6 +23,7 @@ from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
+from domain.telematics.due_trucks import LOOKS_WAIT
 from tests.domain.helpers import corrected_by_hand, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
 from tests.factories import DOT, Fleet, put_demo_stations
@@ -197,14 +198,17 @@ def test_few_fixes_have_the_fuel_looked_at(journey: Journey) -> None:
 def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey: Journey) -> None:
     is_live = journey.tenant.environment == Environment.LIVE
     Truck(journey, 1.0).drive(30)
-    (fix,) = journey.fixes(Leg(28, 29))
+    first, *further = journey.fixes(Leg(28, 29), minutes_apart=0.25)
     journey.connection.execute(
         "UPDATE tracks SET look_from = %(at)s, look_by = %(at)s WHERE vehicle_id = %(vehicle)s",
-        {"at": fix.recorded_at, "vehicle": journey.fleet.trucks[0]},
+        {"at": first.recorded_at, "vehicle": journey.fleet.trucks[0]},
     )
-    journey.now = fix.recorded_at
-    post(journey.connection, journey.tenant, [fix], now=journey.now)
-    assert len(jobs_of(journey.connection)) == (0 if is_live else 1)
+    for fix in (first, *further):
+        journey.now = fix.recorded_at
+        post(journey.connection, journey.tenant, [fix], now=journey.now)
+        assert len(jobs_of(journey.connection)) == (0 if is_live else 1)
+    waits_until = journey.track.unprocessed_since
+    assert not is_live or waits_until == first.recorded_at.replace(second=0, microsecond=0) + LOOKS_WAIT
     (job,) = journey.swept()
     journey.run([job])
     assert journey.track.look_by > fix.recorded_at
