@@ -17,7 +17,7 @@ from uuid import UUID
 
 from domain.burn.shortfalls import NextLook
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, NotNull, Statement
 from domain.planning.deviations import NextComparison, TrackedFix
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
@@ -94,17 +94,27 @@ def unwatch(connection: Connection, environment: str, vehicle_ids: Sequence[UUID
         _UNWATCH.execute(connection, (list(vehicle_ids), environment))
 
 
+class _Watched(NamedTuple):
+    environment: str
+    company_id: UUID
+    vehicle_id: UUID
+    waits: NotNull[bool]
+    """True if fixes that may show something are there already."""
+
+
+_WAITS = "(%(road)s OR coalesce(newest_at >= %(look_from)s, false))"
 _WATCH = Statement(
-    WaitingAgain,
-    """
+    _Watched,
+    f"""
     UPDATE tracks SET watch_from = CASE WHEN %(road)s THEN %(since)s::timestamptz END,
         watch_at = CASE WHEN %(road)s THEN %(since)s::timestamptz END,
         look_from = %(look_from)s, look_below_percent = %(look_below)s, look_by = %(look_by)s,
         low_since = CASE WHEN %(look_by)s::timestamptz IS NOT NULL THEN low_since END,
         fuel_stops_passed = CASE WHEN %(new_plan)s THEN 0 ELSE fuel_stops_passed END,
-        unprocessed_from = least(unprocessed_from, %(since)s), unprocessed_since = coalesce(unprocessed_since, %(now)s)
+        unprocessed_from = CASE WHEN {_WAITS} THEN least(unprocessed_from, %(since)s) ELSE unprocessed_from END,
+        unprocessed_since = CASE WHEN {_WAITS} THEN coalesce(unprocessed_since, %(now)s) ELSE unprocessed_since END
     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
-    RETURNING environment, company_id, vehicle_id
+    RETURNING environment, company_id, vehicle_id, {_WAITS} AS waits
     """,
 )
 
@@ -121,7 +131,8 @@ def watch_truck(
     now: datetime,
 ) -> None:
     """Has the fixes of a truck compared with the `road` of its plan from `since` on, and its fuel looked at;
-    `new_plan`: it begins there. Fixes may wait already: they are processed after the commit."""
+    `new_plan`: it begins there. Fixes may wait already: they are processed after the commit. Where only the fuel counts
+    and the first look is later than the newest fix, none of them would show anything."""
     parameters = {
         "vehicle_id": vehicle_id,
         "environment": environment,
@@ -133,4 +144,5 @@ def watch_truck(
         "new_plan": new_plan,
         "now": now,
     }
-    process_trucks(connection, _WATCH.all(connection, parameters))
+    watched = _WATCH.all(connection, parameters)
+    process_trucks(connection, (WaitingAgain(*truck[:3]) for truck in watched if truck.waits))
