@@ -253,7 +253,7 @@ class Api:
 
         async with self.body_permit(request, caller.company_id.hex):
             body = await request.body(self._services.settings.body_timeout_seconds)
-            positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
+            positions, rejected = await self._work(request, "positions:write", lambda _: read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
             feed = await self._read(
                 request, "positions:write", partial(self._store_positions, positions), pipelined=True
@@ -269,7 +269,7 @@ class Api:
         return store_positions(connection, caller.tenant, positions, now=now, near_meters=radius, early=early)
 
 
-def _read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[RejectedPosition]]:
+def read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[RejectedPosition]]:
     """The readable positions, each with its place in the body, and the rejected ones. Raises ApiError for a body that
     is unreadable as a whole."""
     batch = checked(lambda: read_body(body, PositionBatch), "The body")
