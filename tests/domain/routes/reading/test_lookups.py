@@ -216,7 +216,6 @@ def entries_read(connection: Connection) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("offset", [0, 200, 777, 1_490, 3_210, 5_990, 2**62])
 @pytest.mark.parametrize(
     ("query", "total"),
     [
@@ -226,13 +225,14 @@ def entries_read(connection: Connection) -> int:
     ],
 )
 def test_a_page_and_its_total_read_only_the_rows_of_a_few_days(
-    connection: Connection, busy: Fleet, query: RouteQuery, total: int, offset: int
+    connection: Connection, busy: Fleet, query: RouteQuery, total: int
 ) -> None:
     """Wherever in the list it is: else the far pages of a large company take long."""
-    before = entries_read(connection)
+    for offset in (0, 200, 777, 1_490, 3_210, 5_990, 2**62):
+        before = entries_read(connection)
 
-    page = list_routes(connection, busy.live, msgspec.structs.replace(query, limit=20, offset=offset))
+        page = list_routes(connection, busy.live, msgspec.structs.replace(query, limit=20, offset=offset))
 
-    assert page.total == total
-    assert len(page.data) == max(0, min(20, total - offset))
-    assert entries_read(connection) - before <= 3 * A_DAY
+        read = entries_read(connection) - before
+        assert (offset, page.total, len(page.data)) == (offset, total, max(0, min(20, total - offset)))
+        assert read <= 3 * A_DAY, offset
