@@ -18,7 +18,6 @@ import pytest
 import uvicorn
 
 from deploy.processes import Child, Supervisor
-from deploy.stack import process_spec
 from domain.database.connections import Database
 from domain.settings import Settings
 from ingress.http.connection_limits import Bounds
@@ -27,6 +26,7 @@ from ingress.http.serving import free_port, listen
 from ingress.http.uvicorn_protocol import bounded_connections
 from tests.chaos.test_kills import kept
 from tests.factories import route_body
+from tests.forking import forked_spec
 from tests.ingress.strangers import GET
 from tests.ingress.test_uvicorn_protocol import answering
 from tests.service import Client, Service, eventually
@@ -46,7 +46,7 @@ class Process:
             **{f"FUELROUTE_{key}": value for key, value in more.items()},
         }
         arguments = ("workers", "--queues", name) if name == "imports" else ("ingress",)
-        self.spec = process_spec(name, arguments, logs, environment, f"http://127.0.0.1:{self.port}")
+        self.spec = forked_spec(name, arguments, logs, environment, f"http://127.0.0.1:{self.port}")
 
     def start(self) -> None:
         self._supervisor.start([self.spec], seconds=600)
