@@ -34,7 +34,7 @@ class Lane:
             settings,
             settings.data,
             list(points),
-            SWEEP_SECONDS="0.5",
+            SWEEP_SECONDS="1",
             IMPORT_PASS_SECONDS="1",
             IMPORT_WAIT_SECONDS="0.5",
             MESSAGE_TIMEOUT_SECONDS="2",
