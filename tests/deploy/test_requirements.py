@@ -30,11 +30,16 @@ LOCKED = {
 }
 
 
+def entries(name: str) -> list[str]:
+    """The packages in a file of deploy/requirements/, each with its hashes."""
+    text = (REPOSITORY / "deploy" / "requirements" / f"{name}.txt").read_text()
+    return text.replace("\\\n", "").splitlines()
+
+
 def pins(name: str) -> dict[str, str]:
     """The versions in a file of deploy/requirements/; fails unless each has a hash and nothing else is said."""
-    text = (REPOSITORY / "deploy" / "requirements" / f"{name}.txt").read_text()
     found: dict[str, str] = {}
-    for entry in text.replace("\\\n", "").splitlines():
+    for entry in entries(name):
         match = re.fullmatch(r"([\w.-]+)==([\w.]+)( ; [^:]+?)?((\s+--hash=sha256:[0-9a-f]{64})+)\s*", entry)
         assert match is not None, f"not a pinned version with hashes: {entry[:200]}"
         found[canonicalize_name(match[1])] = match[2]
@@ -61,6 +66,11 @@ def test_the_installed_versions_are_the_pinned_ones(name: str) -> None:
     assert known.items() <= locked.items()
     if "embedded" in LOCKED[name]:
         assert known == runtime
+
+
+def test_the_tests_run_with_the_files_that_users_install() -> None:
+    """CI fetches the packages of tests; tests/deploy/test_scripts.py gives a clone those of users from them."""
+    assert set(entries("embedded")) <= set(entries("embedded-test"))
 
 
 def test_every_package_that_users_install_is_in_the_notices() -> None:

@@ -10,6 +10,8 @@ import sysconfig
 import time
 import venv
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import httpx
@@ -37,7 +39,28 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name and source.is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, folder / name)
+    install_for_users(folder)
     return folder
+
+
+def install_for_users(clone: Path) -> None:
+    """Installs the packages that users get, and no other, from our own environment: CI has fetched them by the same
+    script. It is left to the clone to install itself."""
+    venv.create(clone / ".venv", with_pip=True, symlinks=True)
+    pinned = (clone / "deploy" / "requirements" / "embedded.txt").read_text()
+    for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", pinned, re.MULTILINE):
+        with suppress(PackageNotFoundError):  # some are for other systems
+            package = distribution(name)
+            assert package.version == version, name
+            for top in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
+                link = site_packages(clone) / top
+                if not link.exists():  # several packages share some
+                    link.symlink_to(str(package.locate_file(top)))
+
+
+def site_packages(clone: Path) -> Path:
+    base = str(clone / ".venv")
+    return Path(sysconfig.get_path("purelib", vars={"base": base, "platbase": base}))
 
 
 def clean_environment() -> dict[str, str]:
@@ -47,8 +70,7 @@ def clean_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("FUELROUTE_", "TEST_", "PYTEST_", "COVERAGE"))
     }
-    # pip would compile every module that it installs; Python compiles those that run
-    return {**kept, "PYTHONPATH": "/nowhere", "VIRTUAL_ENV": "/nowhere", "PIP_COMPILE": "0"}
+    return {**kept, "PYTHONPATH": "/nowhere", "VIRTUAL_ENV": "/nowhere"}
 
 
 class Up:
@@ -245,15 +267,18 @@ def test_the_tour_of_the_readme_works_as_written(clone: Path, demo: Demo) -> Non
         assert expected in done.stdout, f"{expected!r} is missing in:\n{done.stdout}"
 
 
-def test_the_test_script_runs_tests(clone: Path, tmp_path: Path) -> None:
-    """The packages for tests come from our own environment: CI has installed them by the same script. No servers are
-    started: CI has shown that they are."""
-    environment, packages = clone / ".venv", sysconfig.get_path("purelib")
-    if not environment.exists():  # `deploy/up` has not run in this clone
-        venv.create(environment, with_pip=True, symlinks=True)
-    own = sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)})
-    Path(own, "of-our-environment.pth").write_text(packages)
+@pytest.fixture
+def packages_for_tests(clone: Path) -> Iterator[None]:
+    """Makes those of our own environment known. The other tests show that the service needs none of them."""
+    ours = site_packages(clone) / "of-our-environment.pth"
+    ours.write_text(sysconfig.get_path("purelib"))
+    yield
+    ours.unlink()
 
+
+@pytest.mark.usefixtures("packages_for_tests")
+def test_the_test_script_runs_tests(clone: Path, tmp_path: Path) -> None:
+    """No servers are started: CI has shown that they are."""
     done = subprocess.run(
         [str(clone / "deploy" / "test"), "-q", "-m", "not servers", "tests/domain/test_lifecycle.py"],
         cwd="/",
