@@ -41,6 +41,9 @@ FORMAT = "fuelroute-certificate-2"
 EQUAL_DOLLARS = 9e-5
 """Plans that differ less cost the same: a little less than in the checker."""
 
+MOST_TRIED = 50_000
+"""Stops that are tried at most before another bound is: half a second."""
+
 EXACT_LIMIT_GALLONS = 2e-6
 """Plans that spare this much keep their limits exactly, though a bound gives them room, and is rounded."""
 
@@ -168,7 +171,7 @@ def _proves(bound: LowerBound, trip: Trip, cheapest: Sequence[Purchase] | None) 
         return True
     others = with_room(trip, bound.spare_gallons)
     try:
-        found = cheaper_in_steps(others, bound.behind, step_of(cheapest), least)
+        found = cheaper_in_steps(others, bound.behind, step_of(cheapest), least, most_tried=MOST_TRIED)
     except TooManyBeginnings:
         return False
     return found is None

@@ -20,7 +20,7 @@ from typing import Any
 
 ONE = 10**12  # numbers are counted in parts of this size; prices times gallons in ONE * ONE parts of a dollar
 TINY, EDGE = ONE // 10**6, 100  # parts of a gallon by which plans may break a limit; and others in whole steps may
-FAR, NEVER, MOST_WAYS = ONE**2, ONE**6, 20_000  # above any level; above any cost; to begin a trip
+FAR, NEVER, MOST_WAYS = ONE**2, ONE**6, 5_000  # above any level; above any cost; to begin a trip
 STEPS = {1: ""} | {ONE // parts: f" in steps of 1/{parts} gallon" for parts in (10, 100, 1000)}
 FILE = "format about trip candidates plan bound"
 TRIP = """distance_miles mpg burned start_gallons usable_gallons reserve_gallons end_gallons min_purchase_gallons
