@@ -41,7 +41,7 @@ FORMAT = "fuelroute-certificate-2"
 EQUAL_DOLLARS = 9e-5
 """Plans that differ less cost the same: a little less than in the checker."""
 
-MOST_TRIED = 50_000
+MOST_TRIED_FOR_PROOF = 50_000
 """Stops that are tried at most before another bound is: half a second."""
 
 EXACT_LIMIT_GALLONS = 2e-6
@@ -171,7 +171,7 @@ def _proves(bound: LowerBound, trip: Trip, cheapest: Sequence[Purchase] | None) 
         return True
     others = with_room(trip, bound.spare_gallons)
     try:
-        found = cheaper_in_steps(others, bound.behind, step_of(cheapest), least, most_tried=MOST_TRIED)
+        found = cheaper_in_steps(others, bound.behind, step_of(cheapest), least, most_tried=MOST_TRIED_FOR_PROOF)
     except TooManyBeginnings:
         return False
     return found is None

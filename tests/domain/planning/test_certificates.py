@@ -122,7 +122,7 @@ def test_a_plan_that_must_not_break_a_limit_by_a_millionth_is_compared_with_thos
 
 def test_a_limit_of_stops_that_binds_is_part_of_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound counts stops, because too many plans with more stops are left to be tried."""
-    monkeypatch.setattr("domain.planning.certificate.MOST_TRIED", 60)
+    monkeypatch.setattr("domain.planning.certificate.MOST_TRIED_FOR_PROOF", 60)
     free = trip(*((mile, 3 + mile % 70 / 100) for mile in range(20, 480, 20)), stop_cost=0.01, distance_miles=900.0)
     most = len(solve(free).purchases) - 1  # type: ignore[union-attr]
 
