@@ -47,7 +47,7 @@ STEP_TOLERANCE = 1e-6
 CHEAPER_DOLLARS = 1e-5
 """Plans that cost less than another by this much or less count as equal."""
 
-MOST_TRIED = 5_000
+MOST_STOPS_TRIED = 5_000
 """Stops behind a beginning that are tried at most for a plan: 50 ms. Nearly all trips take less than 200; those past
 many stations that cost the same, where stops are free and small, take more."""
 
@@ -70,7 +70,7 @@ def cheapest_in_steps(trip: Trip, known: Solution, near: NearStops) -> Solution:
     cheapest, step = _without_stops(trip, known), step_of(known.purchases)
     try:
         behind, least = _behind(trip, near, known.objective), cheapest.objective - CHEAPER_DOLLARS
-        found = cheaper_in_steps(trip, behind, step, least, most_tried=MOST_TRIED)
+        found = cheaper_in_steps(trip, behind, step, least, most_tried=MOST_STOPS_TRIED)
     except TooManyBeginnings:
         if near.max_stops == trip.max_stops:
             return cheapest

@@ -78,7 +78,7 @@ def test_the_rounded_optimum_stays_where_the_cheapest_takes_too_much_work(monkey
     variant, seed = OTHER_STOPS[0]
     dear = VARIANTS[variant](random_trip(seed))
     rounded, cheapest = both(dear)
-    monkeypatch.setattr(pump_steps, "MOST_TRIED", 0)
+    monkeypatch.setattr(pump_steps, "MOST_STOPS_TRIED", 0)
 
     assert solve_rounded(dear) == rounded
     assert rounded.objective > cheapest.objective
