@@ -53,7 +53,8 @@ def serve() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     listener = socket.socket(fileno=int(sys.argv[1]))
-    pytest.main(["--collect-only", "-qq", "-n0", "-p", "no:cacheprovider", *sys.argv[2:]])
+    # Capturing would give modules a standard output to keep that is closed when they are used.
+    pytest.main(["--collect-only", "-qq", "-n0", "--capture=no", "-p", "no:cacheprovider", *sys.argv[2:]])
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         if os.fork() == 0:

@@ -92,7 +92,8 @@ def test_each_request_of_a_key_is_logged_and_another_company_sees_none(client: C
 
 
 def test_a_request_without_a_valid_key_is_not_logged(client: Client, database: Database) -> None:
-    client.get("/v1/me", headers={"Authorization": f"Bearer {client.key[:-1]}x"})
+    other = "y" if client.key.endswith("x") else "x"
+    client.get("/v1/me", headers={"Authorization": f"Bearer {client.key[:-1]}{other}"})
     client.get("/v1/me", headers={"Authorization": ""})
     client.get("/healthz")
     client.get("/v1/me")
