@@ -122,8 +122,9 @@ class Trips:
         await self._open([one for one in allowed if one.item not in seen], visible)
 
     async def _seen(self, wanted: Sequence[Wanted], visible: Visibility) -> dict[Wanted, SeenTrip]:
-        """The trips whose pages are kept, where the trip is in the version of its page."""
-        kept = [one for one in wanted if one.token_hash in self._kept]
+        """The trips of known tokens whose pages are kept, where the trip is in the version of its page. Trips of other
+        tokens are read, so that these are known and their next pages are counted."""
+        kept = [one for one in wanted if one.token_hash in self._known and one.token_hash in self._kept]
         if not kept:
             return {}
         query = ask_trips_now([one.token_hash for one in kept], hours=self._hours, now=clock.now())
