@@ -14,12 +14,12 @@ from domain.database.statements import Command, NotNull, Statement
 from domain.ids import first_id_of, new_id
 from domain.lifecycle import AnswerKind
 from domain.notices.notice_text import NEWEST_NAMED, AnswerInText, text_of_answers
-from domain.notices.subscriptions import ANSWERS, Subscription
+from domain.notices.subscriptions import ANSWERS, LONGEST_WAIT_MINUTES, Subscription
 
 GATHERED_MINUTES = 15
 """Shortest time from the first answer of a text until the text; a subscription may wait longer."""
 TOLD_FOR = timedelta(days=1)
-"""Older answers are no news: they are not told."""
+"""Answers that are older than this and the subscription's wait are no news: they are not told."""
 _STORED_WITHIN = timedelta(minutes=1)
 """An answer is in the tables this long after its time at the latest, so no text passes over one that is on its way."""
 
@@ -78,11 +78,12 @@ def store_answer_notices(
     wanting = [one for one in subscriptions if ANSWERS.kind in one.kinds and not one.is_quiet(now)]
     if not wanting:
         return
-    told = _TOLD.all(connection, (company_id, ANSWERS.kind, first_id_of(now - 2 * TOLD_FOR)))
+    longest = TOLD_FOR + timedelta(minutes=LONGEST_WAIT_MINUTES)
+    told = _TOLD.all(connection, (company_id, ANSWERS.kind, first_id_of(now - longest)))
     until = {one.subscription_id: one.until for one in told}
     busy = {one.subscription_id for one in told if one.is_under_way}
     for subscription in wanting:
-        since = max(until.get(subscription.id, subscription.created_at), now - TOLD_FOR)
+        since = max(until.get(subscription.id, subscription.created_at), now - TOLD_FOR - _wait_of(subscription))
         newest = _untold(connection, company_id, subscription, since, now) if subscription.id not in busy else []
         if newest:
             answers = [AnswerInText(one.external_id, AnswerKind(one.kind), one.place) for one in newest]
@@ -98,5 +99,8 @@ def _untold(
     """The newest untold answers; none while the first of all of them is younger than the subscription's wait."""
     asked = {"company_id": company_id, "since": since, "until": now - _STORED_WITHIN, "named": NEWEST_NAMED}
     newest = _NEWEST.all(connection, asked)
-    wait = timedelta(minutes=max(subscription.minutes_of(ANSWERS.kind), GATHERED_MINUTES))
-    return newest if newest and newest[0].first_at <= now - wait else []
+    return newest if newest and newest[0].first_at <= now - _wait_of(subscription) else []
+
+
+def _wait_of(subscription: Subscription) -> timedelta:
+    return timedelta(minutes=max(subscription.minutes_of(ANSWERS.kind), GATHERED_MINUTES))

@@ -98,6 +98,17 @@ def test_a_subscription_may_wait_longer_and_answers_of_its_night_come_in_one_tex
     assert len(looked(trip, fleet, 4 * HOUR).due) == 1
 
 
+def test_a_subscription_that_waits_for_days_is_told_too(connection: Connection, fleet: Fleet) -> None:
+    made = subscribe(connection, fleet.company_id, kinds=(ANSWERS.kind,), after_minutes=2 * 24 * 60)
+    trip = trip_with_plan(connection, fleet.live, now=made.created_at + MINUTE)
+    trip.take(trip.given(AnswerKind.GOING))
+    assert not looked(trip, fleet, 47 * HOUR).due
+
+    assert len(looked(trip, fleet, 48 * HOUR).due) == 1
+    arrive(trip, fleet, 48 * HOUR)
+    assert not looked(trip, fleet, 49 * HOUR).due
+
+
 def test_late_answers_those_of_others_and_of_the_sandbox_are_not_told(
     trip: AnsweredTrip, connection: Connection, fleet: Fleet
 ) -> None:
