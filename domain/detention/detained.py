@@ -112,10 +112,12 @@ _RESET = Command(
 
 _FORGET_UNTOLD = Scalar(
     datetime | None,
-    "DELETE FROM dwells WHERE company_id = %s AND route_id = %s AND stop = %s AND NOT is_detained AND told_at IS NULL"
-    " RETURNING signed_at",
+    "DELETE FROM dwells WHERE company_id = %(company_id)s AND route_id = %(route_id)s AND stop = %(stop)s"
+    " AND NOT is_detained AND told_at IS NULL"
+    " RETURNING CASE WHEN arrived_at = %(arrived_at)s THEN signed_at END",
 )
-"""A stop that was not detained so far is stored anew, so that the trigger tells of it."""
+"""A stop that was not detained so far is stored anew, so that the trigger tells of it. Returns when a statement of this
+arrival was signed."""
 _STORE = Command(
     "INSERT INTO dwells (company_id, environment, route_id, stop, arrived_at, free_minutes, free_until, is_detained,"
     " judged_at, told_at, signed_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -151,15 +153,14 @@ def _judge_changed_again(connection: Connection, since: datetime, *, now: dateti
     """Has stops judged again where the free time has changed since. Those with a signed statement keep theirs."""
     for company in note_free_times(connection):
         if company.judged_minutes is not None:
-            asked = {"company_id": company.id, "free_minutes": company.free_minutes, "since": since, "now": now}
-            _RESET.execute(connection, asked)
             least = min(company.free_minutes, company.judged_minutes)  # whoever left earlier left in time by both
             judge_detention_again(connection, company.id, since=since, least_minutes=least)
+            asked = {"company_id": company.id, "free_minutes": company.free_minutes, "since": since, "now": now}
+            _RESET.execute(connection, asked)
 
 
 def _store(connection: Connection, at_stop: _AtStop, is_detained: bool, *, now: datetime) -> None:
-    which = (at_stop.company_id, at_stop.route_id, at_stop.stop)
-    signed_at = _FORGET_UNTOLD.first(connection, which) if is_detained else None
+    signed_at = _FORGET_UNTOLD.first(connection, at_stop._asdict()) if is_detained else None
     _STORE.execute(connection, (*_row(at_stop), is_detained, now, now if is_detained else None, signed_at))
 
 

@@ -130,16 +130,22 @@ def note_detention_judged(connection: Connection, stays: Sequence[JudgedStay]) -
         _NOTE_DETENTION_JUDGED.execute(connection, [list(column) for column in zip(*stays, strict=True)])
 
 
+_IS_LONG = """v.company_id = %(company_id)s AND v.arrived_at > %(since)s AND NOT v.is_to_judge
+    AND (v.departed_at IS NULL OR v.departed_at >= v.arrived_at + make_interval(secs => %(minutes)s * 60))"""
 _JUDGE_AGAIN = Command(
-    "UPDATE visits SET is_to_judge = true WHERE company_id = %s AND arrived_at > %s AND NOT is_to_judge"
-    " AND (departed_at IS NULL OR departed_at >= arrived_at + make_interval(secs => %s * 60))"
+    f"""
+    WITH locked AS MATERIALIZED (
+        SELECT r.id FROM routes r WHERE r.id IN (SELECT v.route_id FROM visits v WHERE {_IS_LONG})
+        ORDER BY r.id FOR NO KEY UPDATE OF r)
+    UPDATE visits v SET is_to_judge = true FROM locked WHERE v.route_id = locked.id AND {_IS_LONG}
+    """
 )
 
 
 def judge_detention_again(connection: Connection, company_id: UUID, *, since: datetime, least_minutes: float) -> None:
     """Has the company's visits of so many minutes or more, of arrivals since then, judged by the next passes that look
     for detained trucks."""
-    _JUDGE_AGAIN.execute(connection, (company_id, since, least_minutes))
+    _JUDGE_AGAIN.execute(connection, {"company_id": company_id, "since": since, "minutes": least_minutes})
 
 
 class _Judged(NamedTuple):

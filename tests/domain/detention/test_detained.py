@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from psycopg.errors import LockNotAvailable
 from pyhanko.keys import load_certs_from_pemder_data
 from pyhanko.pdf_utils.reader import PdfFileReader
 from pyhanko.sign.validation import validate_pdf_signature
@@ -17,12 +18,18 @@ from domain.accounts.companies import set_policy
 from domain.accounts.contacts import IN_CLEAR, Contacts, UnreadableContact
 from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Database
 from domain.detention.detained import find_detained
 from domain.detention.dwells import Dwell, keep_free_time, read_dwell
 from domain.detention.statement import facts, pdf_statement
 from domain.routes.progress.tracking import process_vehicles
-from domain.routes.visits import JudgedStay, load_visits, note_detention_judged, store_visits
+from domain.routes.visits import (
+    JudgedStay,
+    judge_detention_again,
+    load_visits,
+    note_detention_judged,
+    store_visits,
+)
 from domain.settings import Settings
 from domain.signing.signing_keys import signing_key
 from domain.telematics.arrivals import ManualStopEvent
@@ -341,6 +348,33 @@ def test_a_signed_statement_keeps_its_free_time_and_the_stop_is_judged_by_it(tru
     truck.allow(minutes=30)
     truck.sweep(3.4)
     assert truck.stored() == (120, True)
+
+
+def test_the_statement_of_an_earlier_arrival_binds_no_later_one(truck: Truck) -> None:
+    truck.stand(2.5)
+    keep_free_time(truck.connection, truck.fleet.company_id, truck.dwell, now=truck.arrived_at)
+    truck.connection.execute("UPDATE dwells SET arrived_at = arrived_at - interval '1 minute'")
+    truck.send([170, 180, 190], meters=20.0)
+    assert truck.sweep(3.2) == 1
+    assert truck.dwell.signed_at is None
+
+    truck.allow(minutes=60)
+    truck.sweep(3.3)
+    assert truck.dwell.free_minutes == 60
+
+
+def test_visits_that_are_to_be_judged_again_change_behind_the_locks_of_their_routes(
+    database: Database, settings: Settings, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        truck = Truck(connection, make_fleet(connection), settings, now)
+        truck.stand(2.5)
+        note_detention_judged(connection, [JudgedStay(truck.route_id, 0, truck.arrived_at, None)])
+    with database.transaction() as one, database.transaction() as other:
+        one.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (truck.route_id,))
+        other.execute("SET LOCAL lock_timeout = '20ms'")
+        with pytest.raises(LockNotAvailable), other.transaction():
+            judge_detention_again(other, truck.fleet.company_id, since=now - timedelta(days=7), least_minutes=60)
 
 
 def test_a_policy_of_one_company_and_a_change_of_anything_else_have_nothing_judged_again(truck: Truck) -> None:
