@@ -289,13 +289,16 @@ def driver_has_plan(connection: Connection, route_id: UUID, plan_id: UUID, *, no
     return is_new
 
 
-_DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL, replan = NULL WHERE id = %s AND correction_id = %s")
+_DROP_CORRECTION = Scalar(
+    UUID, "UPDATE routes SET correction_id = NULL, replan = NULL WHERE id = %s AND correction_id = %s RETURNING id"
+)
 
 
-def message_given_up(connection: Connection, route_id: UUID, plan_id: UUID) -> None:
+def message_given_up(connection: Connection, route_id: UUID, plan_id: UUID) -> bool:
     """Stores that the driver cannot be given this plan. If it is a correction, the plan that was sent stays, and
-    another correction may follow. A planned route stays as it is."""
-    _DROP_CORRECTION.execute(connection, (route_id, plan_id))
+    another correction may follow. A planned route stays as it is, and so does a driver who has the plan by his page.
+    Returns True if it was a correction."""
+    return _DROP_CORRECTION.first(connection, (route_id, plan_id)) is not None
 
 
 # The truck on its way: the first arrival, the last stop, no stop for weeks

@@ -53,9 +53,9 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
             if transitions.driver_has_plan(connection, route_id, plan_id, now=now):
                 replans.watch_again(connection, route_id, delivered=True, now=now)
         case "given_up":
-            transitions.message_given_up(connection, route_id, plan_id)
             not_delivered(connection, plan_id)
-            replans.watch_again(connection, route_id, delivered=False, now=now)
+            if transitions.message_given_up(connection, route_id, plan_id):
+                replans.watch_again(connection, route_id, delivered=False, now=now)
     if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
         transitions.complete_routes(connection, [route_id], now=now)
     if settled.end in ("delivered", "discarded"):

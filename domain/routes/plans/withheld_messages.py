@@ -43,9 +43,9 @@ def discard_withheld(
     messages = lock_withheld_messages(connection, company_id, ids)
     for message in messages:
         discard_message(connection, message.id)
-        transitions.message_given_up(connection, message.route_id, message.plan_id)
         not_delivered(connection, message.plan_id)
-        replans.watch_again(connection, message.route_id, delivered=False, now=now)
+        if transitions.message_given_up(connection, message.route_id, message.plan_id):
+            replans.watch_again(connection, message.route_id, delivered=False, now=now)
     transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
     _record(connection, by, Action("messages.discard"), messages)
     return messages

@@ -371,9 +371,12 @@ def test_a_choice_that_the_driver_took_stays_his_plan_where_no_message_reaches_h
     allow(journey, 10)
     choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
     made = make_without_message(journey, choice)
+    journey.connection.execute("UPDATE tracks SET look_from = look_from + interval '1 hour'")
+    looked = journey.track
 
     give_up_message(journey, made.made_plan_id)
 
+    assert journey.track == looked, "the truck is on the way with this plan, and is watched from where it is"
     assert now_of(journey, choice).status == "chosen"
     assert journey.route.plan_id == made.made_plan_id
     back = first_of(journey, ChoiceKind.CHEAPEST)
