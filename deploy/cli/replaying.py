@@ -68,7 +68,10 @@ _Against = Annotated[
     ),
 ]
 _Deals = Annotated[
-    bool, typer.Option("--deals", help="What each deal of the company earned, and what a cent elsewhere is worth.")
+    bool,
+    typer.Option(
+        "--deals", help="What each deal of the company earned, and what a cent elsewhere is worth; without other terms."
+    ),
 ]
 _Environment = Annotated[Environment, typer.Option("--environment", help="The environment of the routes.")]
 _By = Annotated[LineKind, typer.Option("--by", help="One line for each of these.")]

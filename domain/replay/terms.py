@@ -127,7 +127,10 @@ def _usual_values() -> Mapping[str, Any]:
 
 
 def replay_terms(policy: PlanPolicy, before: Terms, after: Terms, *, weighs_deals: bool = False) -> ReplayTerms:
-    """The terms of a replay. Raises UnusableTerm where both sides are the same."""
+    """The terms of a replay. Raises UnusableTerm where both sides are the same, and where deals are to be weighed under
+    other terms."""
+    if weighs_deals and (before, after) != (Terms(), Terms()):
+        raise UnusableTerm("what deals are worth is asked by itself: leave the other terms out, or leave --deals out")
     if weighs_deals:
         before, after = Terms(), Terms(without_deals=(ALL_DEALS,))
     if before == after:

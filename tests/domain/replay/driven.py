@@ -74,6 +74,7 @@ def ask_for_replay(
     """A replay of some driven trips of the month."""
     for number in range(trips):
         store_driven(connection, fleet.live, pack_explanation(explained()), now=now, externalId=f"replayed-{number}")
-    terms = replay_terms(usual_policy(), Terms(), after, weighs_deals=options.pop("weighs_deals", False))
+    weighs_deals = options.pop("weighs_deals", False)
+    terms = replay_terms(usual_policy(), Terms(), Terms() if weighs_deals else after, weighs_deals=weighs_deals)
     span = month_of(now.date(), "UTC")
     return start_replay(connection, fleet.live, span, terms, ANN, by_workers=True, now=now, **options)

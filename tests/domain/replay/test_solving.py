@@ -102,7 +102,8 @@ def test_the_figures_are_the_same_when_every_side_is_solved_by_itself(
     places: list[tuple[int, float, str, bool]], policy: dict[str, Any], after: Terms, weighs_deals: bool
 ) -> None:
     kept = inputs_of(trip(places, **policy))
-    terms = replay_terms(usual_policy(**policy), Terms(), after, weighs_deals=weighs_deals)
+    changed = Terms() if weighs_deals else after
+    terms = replay_terms(usual_policy(**policy), Terms(), changed, weighs_deals=weighs_deals)
     found = solve_sides(kept, terms)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solving, "_stays_cheapest", lambda *_: False)
@@ -212,3 +213,8 @@ def test_terms_are_read_as_they_are_written() -> None:
 def test_terms_that_make_no_sense_are_refused(text: str, why: str) -> None:
     with pytest.raises(UnusableTerm, match=why):
         parse_terms([text])
+
+
+def test_deals_are_not_weighed_under_other_terms() -> None:
+    with pytest.raises(UnusableTerm, match="leave the other terms out"):
+        replay_terms(usual_policy(), Terms(), Terms(without_brands=("Mesa",)), weighs_deals=True)
