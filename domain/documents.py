@@ -145,7 +145,8 @@ class PlanCause(TypedDict):
     choice: NotRequired[str]
     """The id of the choice that the plan was made for."""
     takenByDriver: NotRequired[bool]
-    """Present where the driver asked for that choice himself: his page shows him the plan as soon as it is made."""
+    """Present where the driver asked for the plan himself, by that choice or by a refusal: his page shows it to him as
+    soon as it is made."""
     insteadOf: NotRequired[str]
     """The station where the driver would fuel next without any choice."""
     agreedCents: NotRequired[int]

@@ -93,8 +93,8 @@ class Settled(NamedTuple):
 
 WANTED = """(r.status = 'planned' AND r.plan_id = m.plan_id
                 OR r.status = 'active' AND m.plan_id IN (r.plan_id, r.correction_id)) AS wanted"""
-"""SQL that tells if the message's plan is still the one that the driver should get. A choice that he has taken on his
-page is his plan before its message confirms it."""
+"""SQL that tells if the message's plan is still the one that the driver should get. One that he has asked for
+on his page, by a choice or a refusal, is his plan before its message confirms it."""
 
 
 class _Due(NamedTuple):

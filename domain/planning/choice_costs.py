@@ -4,8 +4,8 @@ Commands load this module, so it imports nothing."""
 
 
 def had_by_driver(plan: str) -> str:
-    """SQL that tells if the driver has had a plan of his route: its message was delivered, or he chose it himself on
-    his page, which shows it to him at once."""
+    """SQL that tells if the driver has had a plan of his route: its message was delivered, or he asked for it himself
+    on his page, by a choice or a refusal, and the page shows it to him at once."""
     return (
         f"(coalesce({plan}.cause ? 'takenByDriver', false) OR EXISTS (SELECT FROM messages told"
         f" WHERE told.plan_id = {plan}.id AND told.status IN ('sent', 'suppressed')))"

@@ -275,9 +275,9 @@ _COMPLETED_MEANWHILE = Command("SELECT FROM routes WHERE id = %s AND plan_id = %
 
 
 def driver_has_plan(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> bool:
-    """The driver has this plan, by its message or since he chose it on his page: a planned route becomes active, and a
-    correction becomes the plan that is shown. Any other plan of the route changes nothing. Returns True if the route is
-    on its way with the plan from now on."""
+    """The driver has this plan, by its message or since he asked for it on his page: a planned route becomes active,
+    and a correction becomes the plan that is shown. Any other plan of the route changes nothing. Returns True if the
+    route is on its way with the plan from now on."""
     route_and_plan = (route_id, plan_id)
     is_new = (
         _ACTIVATE.first(connection, route_and_plan) is not None

@@ -10,8 +10,8 @@ by the driver, for every company; `choices` stores one for the choice of a drive
 its cause, and counts as one of the two of a trip. Those for fuel, and for a higher level at the next fuel stop, are
 counted apart, and so are those after refusals; those for closed stations are not counted.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
-is out; one that he chose himself at once, for his page shows it to him. If not, the driver keeps the old plan, and the
-truck is compared with the road of the new one.
+is out; one that he asked for on his page, by a choice or a refusal, at once, for the page shows it to him. If not, the
+driver keeps the old plan, and the truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
 plan was made."""
 
@@ -134,9 +134,14 @@ class Replan:
     """The choice that the driver has, while its first fuel stop is ahead. The new plan keeps it where it can."""
 
     def cause_of(self, new: ComputedPlan | NoPlan) -> PlanCause:
-        """The cause of the new plan, with the driver's choice that it keeps, or why it gives that up."""
+        """The cause of the new plan, with the driver's choice that it keeps, or why it gives that up. A plan without
+        the stop that he refused on his page is there at once."""
         cause = self.due.replan
-        if self.kept is None or isinstance(new, NoPlan):
+        if isinstance(new, NoPlan):
+            return cause
+        if cause["kind"] == "refused" and avoids_closed(cause, new):
+            cause = PlanCause(**{**cause, "takenByDriver": True})
+        if self.kept is None:
             return cause
         keeps_level_at = self.task.level_at is not None and not begins_before(new, self.task.level_at)
         if new.chosen is not None or keeps_level_at:

@@ -13,11 +13,13 @@ from domain.driver_page.answers import CLOSED_FOR, TakenAnswer, take_answer
 from domain.driver_page.given_answers import GivenAnswer
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, Environment, RefusalReason
+from domain.needs.route_needs import find_routes_in_need
 from domain.planning.plan_tasks import route_to_plan
 from domain.routes.plans import review_requests
 from domain.routes.plans.closed_stations import make_new_plans
 from domain.routes.plans.replans import MOST_REFUSED_REPLANS, Replan, ask_for_replan, finish_replan
 from domain.routes.plans.reviews import finish_review
+from domain.routes.plans.withheld_messages import discard_withheld
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.closures import closures_in_force
@@ -26,7 +28,7 @@ from tests.domain.driver_page.given import link_to
 from tests.domain.driver_page.trips import at_stations, driven_trip
 from tests.domain.helpers import go_behind_the_wall, imported, route_row
 from tests.domain.routes.journey import Journey, Leg
-from tests.factories import STATIONS, Fleet, make_fleet
+from tests.factories import DOT, STATIONS, Fleet, make_fleet
 from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -86,6 +88,28 @@ def test_a_refused_stop_is_left_out_of_a_new_plan_that_the_driver_is_told_once(j
     assert left_out["refused"]
     assert make_new_plans(journey.connection, None, now=journey.now) == 0
     assert len(journey.messages()) == 2
+
+
+def test_the_plan_without_a_refused_stop_is_his_before_its_message_is_out_and_stays_where_none_reaches_him(
+    journey: Journey,
+) -> None:
+    (refused,) = planned(journey)
+    journey.drive(Leg(0, 20))
+    answered(journey, runs=False)
+    (job,) = jobs_of(journey.connection)
+    journey.run([one for one in journey.work(job) if one.name == "plans.menu"])
+    second = journey.versions()[-1]
+
+    assert (journey.route.plan_id, journey.route.correction_id) == (second.id, None)
+    assert journey.messages()[-1].status == "pending"
+    journey.connection.execute("UPDATE messages SET withheld_since = now() WHERE plan_id = %s", (second.id,))
+    discard_withheld(journey.connection, journey.fleet.company_id, None, DOT, now=journey.now)
+
+    assert journey.route.plan_id == second.id
+    assert refused not in planned(journey)
+    needs = find_routes_in_need(journey.connection, journey.tenant, now=journey.now + timedelta(hours=1))
+    assert "stop_refused" not in [one.need.kind for one in needs]
+    assert answered(journey) == ("taken", True), "he may still refuse the next one"
 
 
 def test_a_driver_who_refuses_every_stop_does_not_get_plans_for_ever(journey: Journey) -> None:
