@@ -4,6 +4,7 @@ else the company wants, and few looks tell it."""
 import random
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +28,7 @@ from domain.telematics.due_trucks import LOOKS_WAIT
 from tests.domain.helpers import corrected_by_hand, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
 from tests.factories import DOT, Fleet, put_demo_stations
-from tests.jobs import jobs_of
+from tests.jobs import jobs_after, jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -212,6 +213,17 @@ def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey
     (job,) = journey.swept()
     journey.run([job])
     assert journey.track.look_by > fix.recorded_at
+
+
+def test_after_a_message_a_truck_is_processed_where_its_fixes_may_show_something(journey: Journey) -> None:
+    look_from = journey.track.look_from
+    for newest_at, is_processed in ((look_from - timedelta(seconds=1), False), (look_from, True)):
+        journey.connection.execute(
+            "UPDATE tracks SET newest_at = %s WHERE vehicle_id = %s", (newest_at, journey.fleet.trucks[0])
+        )
+        watched = partial(replans.watch_again, journey.connection, journey.route_id, delivered=True, now=journey.now)
+        assert len(jobs_after(journey.connection, watched)) == is_processed
+        assert (journey.track.unprocessed_from is not None) is is_processed
 
 
 @in_both
