@@ -116,9 +116,16 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    python = _servers.enter_context(loaded_tests([*config.args, "-m", config.option.markexpr]))
+    python = _servers.enter_context(loaded_tests(arguments_of_loading(config)))
     for spec in specs:
         spec.python = spec.python or shlex.join(python)
+
+
+def arguments_of_loading(config: pytest.Config) -> list[str]:
+    """The arguments of pytest that change what is loaded: laws have the examples of the profile in which they are
+    loaded."""
+    profile = config.getoption("hypothesis_profile", default=None)
+    return [*config.args, "-m", config.option.markexpr, *(["--hypothesis-profile", profile] if profile else [])]
 
 
 def pytest_make_parametrize_id(val: Any) -> str | None:

@@ -14,12 +14,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 REPOSITORY = Path(__file__).parents[1]
 _BEGIN = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from tests.parallel import serve; serve()"
@@ -28,7 +28,10 @@ _BEGIN = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from tests.paral
 @contextmanager
 def loaded_tests(arguments: Sequence[str]) -> Iterator[list[str]]:
     """Begins to load the tests that pytest finds for the arguments. Gives the PYTHON for workers, which wait for it."""
-    folder = tempfile.mkdtemp(prefix="fuelroute-workers-")
+    from deploy.embedded.folders import make_private, socket_folder  # the program of the workers has no packages
+
+    folder = socket_folder(Path(f"workers {uuid4()}"))
+    make_private(folder, os.getuid())
     address = f"{folder}/loaded"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
@@ -88,7 +91,8 @@ def _work(connection: socket.socket) -> None:
 
 
 def _die_with(connection: socket.socket) -> None:
-    connection.recv(1)
+    with suppress(OSError):
+        connection.recv(1)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
