@@ -176,6 +176,8 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a gallon more": lambda file: add(file["plan"]["stops"][0], 1, 1),
     "a gallon less": lambda file: add(file["plan"]["stops"][1], 1, -1),
     "coarser steps": lambda file: file["plan"].update(step_gallons=1),
+    "steps of nothing": lambda file: file["plan"].update(step_gallons=0),
+    "steps below nothing": lambda file: file["plan"].update(step_gallons=-0.1),
     "a cheaper one that is none": lambda file: file["plan"].update(cheapest={"stops": [], "dollars": 0, "cost": 0}),
     "stops in another order": lambda file: file["plan"]["stops"].reverse(),
     "a stop twice": lambda file: file["plan"]["stops"].append(file["plan"]["stops"][-1]),

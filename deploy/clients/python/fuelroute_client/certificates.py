@@ -169,24 +169,24 @@ def check_certificate(text: bytes) -> str:
     try:
         kind, _, trip, candidates, plan, bound = fields(json.loads(text.decode(), **hooks), FILE)
         must(kind in ("fuelroute-certificate-1", "fuelroute-certificate-2"), "it is no certificate of a known version")
-        certificate = Certificate(trip, candidates)
-        certificate.check_bound(*fields(bound, "counts_stops functions"))
-        room = f" with {certificate.spare / ONE:f} gallons of room" if certificate.spare else ""
+        checked = Certificate(trip, candidates)
+        checked.check_bound(*fields(bound, "counts_stops functions"))
+        room = f" with {checked.spare / ONE:f} gallons of room" if checked.spare else ""
         others = f"that passes these {len(candidates)} truck stops within these limits{room}"
         if plan is None:
-            certificate.check_cost(1, NEVER)
+            checked.check_cost(1, NEVER)
             return f"There is no plan {others}."
         if kind[-1] == "1":  # the bound alone proves it, to 51 cents
             *totals, above, chosen = fields(plan, "stops dollars cost above_least chosen")
-            step, cost, more, equal = 1, certificate.drive(1, *totals), number(above) * ONE, 51 * ONE**2 // 100
+            step, steps, cost, more, equal = 1, "", checked.drive(1, *totals), number(above) * ONE, 51 * ONE**2 // 100
         else:
             *totals, step, chosen, other = fields(plan, "stops dollars cost step_gallons chosen cheapest")
-            cost, equal = certificate.drive(1 if other else step, *totals), ONE**2 // 10**4
-            more = cost - certificate.drive(step, *fields(other, "stops dollars cost")) if other else 0
-        certificate.check_cost(step, cost - more - (equal if step > 1 else 0))
+            steps, cost, equal = STEPS[step], checked.drive(1 if other else step, *totals), ONE**2 // 10**4
+            more = cost - checked.drive(step, *fields(other, "stops dollars cost")) if other else 0
+        checked.check_cost(step, cost - more - (equal if step > 1 else 0))
         told = f"{'at most ' if kind[-1] == '1' else ''}${more / ONE**2:.4f} more than the cheapest"
         must(chosen is True or more <= equal, f"the plan costs {told}", NotProven)
-        told = f"${cost / ONE**2:.4f}{' as its driver chose' if chosen else ''}, {told}: no plan{STEPS[step]} {others}"
+        told = f"${cost / ONE**2:.4f}{' as its driver chose' if chosen else ''}, {told}: no plan{steps} {others}"
         return f"The plan costs {told} costs less than ${(cost - more) / ONE**2:.4f}."
     except (ValueError, TypeError, KeyError, IndexError, StopIteration, RuntimeError) as error:
         raise Refused(f"it is no certificate: {type(error).__name__}") from error
