@@ -48,8 +48,8 @@ CHEAPER_DOLLARS = 1e-5
 """Plans that cost less than another by this much or less count as equal."""
 
 MOST_STOPS_TRIED = 5_000
-"""Stops behind a beginning that are tried at most for a plan, some tenths of a second. Nearly all trips take less than
-200; those past many stations that cost the same, where stops are free and small, take more."""
+"""Stops behind a beginning that are tried at most for a plan, some tenths of a second to seconds. Nearly all trips take
+less than 200; those past many stations that cost the same, where stops are free and small, take more."""
 
 
 class TooManyBeginnings(Exception):
