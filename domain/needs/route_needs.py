@@ -56,6 +56,8 @@ class RouteNeed(Need):
     """The words on Overview that lead to its page."""
     source: str
     """SQL from FROM on, which finds its routes."""
+    only_on_their_way: bool
+    """True if all of its routes are on their way. It is not counted where none is."""
     columns: str
     """SQL of `at` and `detail` of a named route."""
     order: str
@@ -125,6 +127,9 @@ def asked_of(tenant: Tenant, now: datetime) -> dict[str, object]:
     }
 
 
+ROUTES_ON_THEIR_WAY = f"FROM routes r WHERE {_OF_TENANT} AND {ON_ITS_WAY}"
+"""SQL from FROM on, which finds all routes on their way."""
+
 _ON_THEIR_WAY = "/routes?status=active"
 
 ROUTE_NEEDS = (
@@ -136,6 +141,7 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown vehicle",
         path="/matching/vehicles",
         step="Match vehicles",
+        only_on_their_way=False,
         columns="r.scheduled_start AS at, r.pending_detail AS detail",
         source=_unmapped("vehicle_unmapped"),
         order="at",
@@ -148,6 +154,7 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown driver",
         path="/matching/drivers",
         step="Match drivers",
+        only_on_their_way=False,
         columns="r.scheduled_start AS at, r.pending_detail AS detail",
         source=_unmapped("driver_unmapped"),
         order="at",
@@ -160,6 +167,7 @@ ROUTE_NEEDS = (
         label="Routes in error",
         path="/routes?status=error",
         step="Look at them",
+        only_on_their_way=False,
         columns="r.updated_at AS at, r.closed_reason AS detail",
         source=(
             f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz"
@@ -174,6 +182,7 @@ ROUTE_NEEDS = (
         label="Trucks begin their plans low on fuel",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        only_on_their_way=True,
         columns="m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
         source=f"{_MESSAGES} AND {ON_ITS_WAY} AND {BEGINS_LOW}",
         order="at DESC",
@@ -186,6 +195,7 @@ ROUTE_NEEDS = (
         label="Trucks on their way to a closed station, without another plan",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        only_on_their_way=True,
         columns="(newest.cause->>'at')::timestamptz AS at, newest.cause->>'text' AS detail",
         source=f"""
             FROM routes r CROSS JOIN LATERAL (
@@ -206,6 +216,7 @@ ROUTE_NEEDS = (
         label="Drivers cannot fuel where their plans say, and have no other plans",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        only_on_their_way=True,
         columns="a.answered_at AS at, concat_ws(': ', a.place, replace(a.reason, '_', ' ')) AS detail",
         source=f"""
             {_WITH_FUEL_STOPS_AHEAD}
@@ -232,6 +243,7 @@ ROUTE_NEEDS = (
         label="Drivers have not answered to the fuel stop ahead, where Policy wants that",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        only_on_their_way=True,
         columns="t.newest_at AS at, fuel.stop->>'name' AS detail",
         source=f"""
             {_WITH_FUEL_STOPS_AHEAD}
@@ -253,6 +265,7 @@ ROUTE_NEEDS = (
         label="Drivers ask for choices beyond their allowance",
         path=_ON_THEIR_WAY,
         step="Decide on the route's page",
+        only_on_their_way=True,
         columns="c.asked_at AS at, e.detail AS detail",
         source=f"""
             FROM plan_choices c JOIN routes r ON r.id = c.route_id AND r.plan_id = c.plan_id
@@ -272,6 +285,7 @@ ROUTE_NEEDS = (
         label="Trucks get low on their way",
         path="/map?need=low",
         step="Look at the map",
+        only_on_their_way=True,
         columns=f"""
             t.low_since AS at, concat_ws(': ', v.unit_number, CASE
                 WHEN {HAS_NO_LEVEL} THEN 'sends no level; by its miles its fuel does not last'
@@ -291,6 +305,7 @@ ROUTE_NEEDS = (
         label="Trucks are late at their next stops",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        only_on_their_way=True,
         columns="(next.stop->'arrivalWindow'->>'end')::timestamptz AS at, next.stop->>'name' AS detail",
         source=f"""
             FROM routes r CROSS JOIN LATERAL (SELECT r.stops->{NEXT_STOP} AS stop) AS next
@@ -306,6 +321,7 @@ ROUTE_NEEDS = (
         label="Trucks are off the roads of their plans, where Policy gives them new ones",
         path="/map?need=off_road",
         step="Look at the map",
+        only_on_their_way=True,
         columns="t.newest_at AS at, v.unit_number AS detail",
         source=f"{_TRUCKS_ON_THEIR_WAY} AND {IS_OFF_ROAD}",
         order="at DESC",
@@ -318,6 +334,7 @@ ROUTE_NEEDS = (
         label="Trucks on their way send no positions",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        only_on_their_way=True,
         columns="t.newest_at AS at, v.unit_number AS detail",
         source=f"{_TRUCKS_ON_THEIR_WAY} AND {IS_SILENT}",
         order="at",
@@ -330,6 +347,7 @@ ROUTE_NEEDS = (
         label="Plans could not be sent to their drivers",
         path="/routes?status=planned",
         step="Look at planned routes",
+        only_on_their_way=True,
         columns="m.created_at AS at, m.error AS detail",
         source=f"{_MESSAGES} AND m.status = 'failed' AND r.status = 'planned'",
         order="at",
