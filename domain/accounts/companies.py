@@ -14,6 +14,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, SealedColumn
 from domain.accounts.policy import ANY_SHARE_PERCENT, AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
 from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.captions import captioned_fields
+from domain.contract.checking import plain_words
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work, require_not_fenced
 from domain.database.statements import Command, NotNull, Scalar, Statement
@@ -216,7 +217,7 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
     try:
         msgspec.convert(values, Policy)
     except msgspec.ValidationError as error:
-        raise UnusablePolicy(str(error).replace("`$.", "`")) from None
+        raise UnusablePolicy(plain_words(str(error)).replace("`$.", "`")) from None
     values = _shares_by_margin(values)
     if "time_zone" in values and values["time_zone"] not in available_timezones():
         raise UnusablePolicy(f"no such time zone: {values['time_zone']!r}; use a name such as America/Chicago")

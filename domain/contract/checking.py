@@ -5,6 +5,7 @@ body that fails is walked again, field by field, against the same types (`find_f
 that msgspec does not know: NUL, and an offset without a colon. A body without the characters of these two is not
 walked."""
 
+import codecs
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from domain.contract.shapes import FieldFault, json_name, moment_of
+from domain.wording import counted
 
 S = TypeVar("S", bound=Struct)
 
@@ -65,18 +67,22 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.ValidationError:
         raise
     except UnicodeDecodeError:
-        fault = "The body is not UTF-8 text"
+        fault = "The body is not UTF-8 text; send it uncompressed"
     except RecursionError:
         fault = "The body is nested too deeply"
     except msgspec.DecodeError as error:
         fault = f"The body is not JSON: {error}"
+        if body.startswith(codecs.BOM_UTF8):
+            fault = "The body begins with a byte order mark; send UTF-8 without it"
+        elif not body.strip():
+            fault = "The body is empty"
     raise Invalid([FieldFault(field="", message=fault)])
 
 
 def _fault_at(error: msgspec.ValidationError) -> FieldFault:
-    """The fault in msgspec's own words: `Expected `str`, got `int` - at `$.stops[0].name`` -> `stops[0].name`."""
+    """The fault that msgspec found: `Expected `str`, got `int` - at `$.stops[0].name`` -> `stops[0].name`."""
     message, _, path = str(error).partition(" - at `")
-    return FieldFault(field=path.removesuffix("`").removeprefix("$").removeprefix("."), message=message)
+    return FieldFault(field=path.removesuffix("`").removeprefix("$").removeprefix("."), message=plain_words(message))
 
 
 def read_value(value: object, shape: type[S]) -> S:
@@ -110,7 +116,11 @@ def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
         text = parameters.get(name, "")
         if _NUMBERS[kind].fullmatch(text):
             values[name] = kind(text)
-    return read_value(values, shape)
+    try:
+        return read_value(values, shape)
+    except Invalid as invalid:  # every value of a query is a text
+        faults = [FieldFault(fault.field, fault.message.removesuffix(", got a text")) for fault in invalid.faults]
+        raise Invalid(faults) from None
 
 
 @functools.cache
@@ -178,7 +188,40 @@ def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
         if isinstance(value, str) and "\0" in value:
             raise ValueError("Expected a text without NUL")
     except ValueError as error:  # msgspec.ValidationError is one
-        yield FieldFault(field=path, message=str(error).partition(" - at `")[0])
+        message = plain_words(str(error).partition(" - at `")[0])
+        if message.startswith("Invalid enum value"):
+            message = f"Expected one of {', '.join(f'`{choice}`' for choice in _choices(kind))}"
+        yield FieldFault(field=path, message=message)
+
+
+def _choices(kind: Any) -> list[Any]:
+    """The values of an enum or a Literal."""
+    bare = without_limits(kind)
+    return list(get_args(bare) or bare)
+
+
+def plain_words(message: str) -> str:
+    """A fault without Python's names of types: `Expected `str` of length <= 9` becomes `Expected a text of at most 9
+    characters`."""
+    message = _ENTRIES.sub(lambda found: f"{_BOUNDS[found[1]]} {counted(int(found[2]), 'entry', 'entries')}", message)
+    message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {counted(int(found[2]), 'character')}", message)
+    return _TYPE.sub(lambda found: _TYPES[found[1]], message)
+
+
+_ENTRIES = re.compile(r"`array` of length ([<>]=) (\d+)")
+_LENGTH = re.compile(r"of length ([<>]=) (\d+)")
+_BOUNDS = {"<=": "at most", ">=": "at least"}
+_TYPES = {
+    "str": "a text",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "a boolean",
+    "date": "a day",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_TYPE = re.compile(rf"`({'|'.join(_TYPES)})(?: \| null)?`")
 
 
 def without_limits(kind: Any) -> Any:

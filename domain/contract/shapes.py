@@ -34,6 +34,8 @@ _RFC3339 = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})",
     re.ASCII,
 )
+_LOST_PLUS = re.compile(r":\d{2} \d{2}:\d{2}\Z", re.ASCII)
+"""The end of a time whose `+` a query has made a space."""
 
 
 def moment_of(text: object) -> datetime:
@@ -41,7 +43,8 @@ def moment_of(text: object) -> datetime:
     if not isinstance(text, str):
         raise ValueError(f"Expected an RFC 3339 date-time in a string, got {json_name(text)}")
     if _RFC3339.fullmatch(text) is None:
-        raise ValueError("Expected an RFC 3339 date-time with an offset, such as 2026-03-01T08:00:00-06:00")
+        hint = "; write its `+` as `%2B` in an address" if _LOST_PLUS.search(text) is not None else ""
+        raise ValueError(f"Expected an RFC 3339 date-time with an offset, such as 2026-03-01T08:00:00-06:00{hint}")
     try:
         return in_utc(msgspec.convert(text, datetime))
     except msgspec.ValidationError:

@@ -300,7 +300,7 @@ def _problem_response(code: str) -> Json:
         "detail": f"{title}.",
     }
     if code == "validation_error":
-        example["errors"] = [{"field": "stops[1].latitude", "message": "Expected `float` <= 90.0"}]
+        example["errors"] = [{"field": "stops[1].latitude", "message": "Expected a number <= 90.0"}]
     return {
         "description": f"{title} (`{code}`).",
         "headers": headers,

@@ -168,7 +168,7 @@ def test_a_table_is_pushed_with_its_own_columns_in_the_companys_time(folder: Fol
     assert done.status == 2
     assert done.document["unused_columns"] == ["Rate"]
     assert done.document["rejected"] == [
-        {"line": 3, "external_id": "B", "message": "stop1_latitude: Expected `float` <= 90.0"}
+        {"line": 3, "external_id": "B", "message": "stop1_latitude: Expected a number <= 90.0"}
     ]
     (pushed,) = folder.client.get("/v1/routes?externalId==A1").json()["data"]
     assert pushed["scheduledStart"] == f"{TOMORROW.isoformat()}Z"  # the company's time zone is UTC

@@ -77,7 +77,7 @@ def test_each_request_of_a_key_is_logged_and_another_company_sees_none(client: C
     assert sent["vehicle"] == body["vehicle"]
     assert listing.sent is None, "one that succeeded is kept as it was sent in a minute: the push was"
     assert json.loads(drivers.sent or "") == {"limit": "many", "name": "*** a string"}
-    assert drivers.faults == "limit: Expected `int`, got `str`"
+    assert drivers.faults == "limit: Expected a whole number"
     assert [line.partition(":")[0] for line in (bad.faults or "").splitlines()] == ["driver.name", "stops"]
     assert refused.json()["errors"][1]["message"] in (bad.faults or "")
 

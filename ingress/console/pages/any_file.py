@@ -29,7 +29,6 @@ from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload, fault_of_file
-from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.pages.imports import begin_import, read_import, show_import
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
@@ -126,7 +125,7 @@ def _show_look(page: Page, look: FileLook) -> Response:
         kinds=_kinds_of(page),
         columns=columns,
         profiles=_profiles(page, kind),
-        refused=[(row.line, plain_words(row.message)) for row in look.refused],
+        refused=[(row.line, row.message) for row in look.refused],
         environments=list(Environment) if kind and FILE_KINDS[kind].has_environments else [],
     )
 

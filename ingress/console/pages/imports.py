@@ -14,7 +14,6 @@ from domain.operations import import_records
 from domain.operations.import_kinds import EnvironmentFile, ImportFile
 from domain.operations.import_records import StoredImport
 from ingress.console.importer import Upload, fault_of_file
-from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import Refused, known, not_found
 from ingress.console.signed_in import Page, see_other
 
@@ -74,6 +73,6 @@ def show_import(page: Page, stored: StoredImport, template: str, **more: Any) ->
         f"_{template}" if page.is_fragment else template,
         stored=stored,
         shown=shown_id("imp", stored.id),
-        rejected=[(row["line"], plain_words(row["message"])) for row in rejected],
+        rejected=[(row["line"], row["message"]) for row in rejected],
         **more,
     )

@@ -1,6 +1,8 @@
 """Bodies are read in C, and those with a fault are walked field by field: the two never disagree (decision 13)."""
 
+import gzip
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from random import Random
@@ -234,6 +236,62 @@ def test_a_name_given_twice_needs_two_valid_values_and_the_last_one_counts() -> 
     for more in b'"reference": 5, "reference": "PO-2"', b'"scheduledStart": "soon", "scheduledStart": "%b"' % b"Z":
         with pytest.raises(Invalid):
             read_body(body + b", " + more + b"}", RouteInput)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("stops", 1, "latitude"), "41", "Expected a number, got a text"),
+        (("stops", 1, "latitude"), True, "Expected a number, got a boolean"),
+        (("stops", 1, "latitude"), 90.5, "Expected a number <= 90.0"),
+        (("stops",), [], "Expected at least 2 entries"),
+        (("stops",), {}, "Expected an array, got an object"),
+        (("externalId",), 5, "Expected a text, got a whole number"),
+        (("externalId",), None, "Expected a text, got null"),
+        (("externalId",), "", "Expected a text of at least 1 character"),
+        (("reference",), 1.5, "Expected a text, got a number"),
+        (("reference",), "x" * 201, "Expected a text of at most 200 characters"),
+        (("vehicle",), "101", "Expected an object, got a string"),
+    ],
+)
+def test_a_fault_is_told_in_words_of_json_not_of_python(
+    path: tuple[str | int, ...], value: object, message: str
+) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_body(json.dumps(changed([(path, value)])).encode(), RouteInput)
+
+    assert [fault.message for fault in refusal.value.faults] == [message]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"limit": "many"}, "Expected a whole number"),
+        ({"limit": "101"}, "Expected a whole number <= 100"),
+        ({"from": "2026-03-01T08:00:00 06:00"}, r".* RFC 3339 .*; write its `\+` as `%2B` in an address"),
+        ({"status": "`int`"}, "Expected one of `pending`, `pending_mapping`, .*, `canceled`"),
+    ],
+)
+def test_a_fault_of_a_query_says_what_the_parameter_may_be(parameters: dict[str, str], message: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_query(parameters, RouteQuery)
+
+    (fault,) = refusal.value.faults
+    assert re.fullmatch(message, fault.message), fault.message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "The body is empty"),
+        (b" \n", "The body is empty"),
+        (b"\xef\xbb\xbf{}", "The body begins with a byte order mark; send UTF-8 without it"),
+        (gzip.compress(b"{}"), "The body is not UTF-8 text; send it uncompressed"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_told_with_its_cure(body: bytes, message: str) -> None:
+    with pytest.raises(Invalid, match=f"^{message}$"):
+        read_body(body, RouteInput)
 
 
 def test_a_number_of_any_size_hides_no_fault_and_is_accepted_where_it_is_ignored() -> None:

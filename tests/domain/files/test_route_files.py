@@ -146,7 +146,7 @@ def test_a_row_can_be_a_stop(tmp_path: Path) -> None:
     assert [stop["name"] for stop in first.body["stops"]] == ["Joliet", "Perrysburg", "Newark"]
     assert second.line == 5
     assert "unitNumber: line 6 says something else than line 5 of the same route" in second.fault
-    assert "stop_latitude (line 6): Expected `float` <= 90.0" in second.fault
+    assert "stop_latitude (line 6): Expected a number <= 90.0" in second.fault
 
 
 def test_columns_may_have_other_names(tmp_path: Path) -> None:

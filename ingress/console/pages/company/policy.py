@@ -21,7 +21,6 @@ from domain.lifecycle import Environment
 from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
 from ingress.console.addresses import action_at, in_report_threads, page_at
-from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.record_kinds import as_text
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
@@ -118,7 +117,7 @@ def _read_form(page: Page, company: StoredCompany) -> _Typed:
     try:
         policy = read_query({name: value for name, value in given.items() if value}, Policy)
     except Invalid as invalid:
-        faults = {fault.field: plain_words(fault.message) for fault in invalid.faults}
+        faults = {fault.field: fault.message for fault in invalid.faults}
         return _Typed(typed, Policy(), lifts_max_stops, faults)
     policy = msgspec.structs.replace(policy, **{name: value == "true" for name, value in switches.items()})
     return _Typed(typed, policy, lifts_max_stops, {})

@@ -2,7 +2,6 @@
 one. `record_kinds` has the differences between vehicles, drivers, stations, deals and taxes."""
 
 import hashlib
-import re
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -257,7 +256,7 @@ def _save(kind: RecordKind[Stored, Typed], page: Page, stored: Stored | None, by
         row = read_query({name: value for name, value in typed.items() if value}, kind.shape)
     except Invalid as invalid:
         labels = {field.name: field.label for field in kind.fields}
-        faults = {fault.field: plain_words(fault.message) for fault in invalid.faults}
+        faults = {fault.field: fault.message for fault in invalid.faults}
         said = "; ".join(": ".join(filter(None, (labels.get(name, name), text))) for name, text in faults.items())
         return refuse(fault=f"{said}.", faults=faults, status=400)
     changed = _changed(kind, page, stored, row)
@@ -314,20 +313,6 @@ def end(kind: AnyRecordKind, page: Page, by: Actor) -> Response:
     if kind.retires:
         return see_other(f"/{kind.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
     return see_other(f"/{kind.name}?done=removed")
-
-
-def plain_words(message: str) -> str:
-    """A fault of a field in words for people who do not write programs."""
-    for name, words in (("float", "a number"), ("int", "a whole number"), ("str", "a text"), ("date", "a day")):
-        message = message.replace(f"`{name} | null`", words).replace(f"`{name}`", words)
-    message = _ENTRIES_OF_LIST.sub(lambda found: f"{_BOUNDS[found[1]]} {found[2]} entries", message)
-    message = _LENGTH.sub(lambda found: f"of {_BOUNDS[found[1]]} {found[2]} characters", message)
-    return message.replace(", got a string", "").replace(", got a text", "")
-
-
-_ENTRIES_OF_LIST = re.compile(r"`array` of length ([<>]=) (\d+)")
-_LENGTH = re.compile(r"of length ([<>]=) (\d+)")
-_BOUNDS = {"<=": "at most", ">=": "at least"}
 
 
 def _addresses_of(kind: AnyRecordKind) -> list[Route]:

@@ -26,7 +26,6 @@ from ingress.console.browser import read_query
 from ingress.console.console import console_of
 from ingress.console.drawing import WIDTH, draw_load
 from ingress.console.maps import with_map
-from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.profile import PLOT, draw_profile
 from ingress.console.refusals import Refused
 from ingress.console.route_map import map_ground_of_load, map_stops_of_load
@@ -154,7 +153,7 @@ def _said(fault: FieldFault, asked: _Asked) -> str:
     """A fault by the name of the form's field."""
     if fault.field == "stops" and len(asked.stops) < len(("from", "to")):
         return "From and to: give both towns"
-    return f"{_label_of(asked.stops, fault.field)}: {plain_words(fault.message)}"
+    return f"{_label_of(asked.stops, fault.field)}: {fault.message}"
 
 
 def _label_of(stops: Sequence[str], field: str) -> str:

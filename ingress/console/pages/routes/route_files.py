@@ -17,7 +17,6 @@ from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload, fault_of_file
-from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.pages.imports import begin_import, latest_files, require_no_import, show_file, unreadable
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
@@ -119,7 +118,7 @@ def _shown(one: FileRoute) -> dict[str, Any]:
         "external_id": one.external_id[:_SHOWN_CHARACTERS],
         "start": one.route.scheduled_start if one.route is not None else None,
         "stops": [stop.name for stop in stops],
-        "fault": plain_words(one.fault[:_SHOWN_FAULT_CHARACTERS]),
+        "fault": one.fault[:_SHOWN_FAULT_CHARACTERS],
     }
 
 
