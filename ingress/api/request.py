@@ -28,7 +28,7 @@ _REQUEST_ID = re.compile(r"(?!.*svc_(?:live|test)_)[A-Za-z0-9._-]{1,128}")
 
 
 class Request:
-    """One request. If a header comes several times, the first one counts."""
+    """One request. If a header comes several times, the first one counts; two `Authorization` are malformed."""
 
     __slots__ = (
         "_content_length",
@@ -66,7 +66,7 @@ class Request:
         traceparents: list[bytes] = []
         for name, value in reversed(scope["headers"]):
             if name == b"authorization":
-                bearer = value
+                bearer = value if bearer is None else b""
             elif name == b"content-type":
                 self._content_type = value
             elif name == b"content-length":

@@ -92,6 +92,16 @@ def test_a_malformed_header_is_unauthorized(client: Client, anonymous: httpx.Cli
     refused(with_key(anonymous, text.encode()))
 
 
+@pytest.mark.parametrize("keys", [("{key}", "{key}"), ("{key}", "svc_live_x"), ("svc_live_x", "{key}")])
+def test_two_authorization_headers_are_malformed(
+    client: Client, anonymous: httpx.Client, keys: tuple[str, str]
+) -> None:
+    """Failures: 401 `unauthorized`, header malformed. A proxy may have looked at the other one."""
+    headers = [("Authorization", f"Bearer {key.format(key=client.key)}") for key in keys]
+
+    refused(anonymous.get("/v1/me", headers=headers))
+
+
 def test_an_authorization_header_that_is_not_text_is_unauthorized(anonymous: httpx.Client) -> None:
     """Failures: 401 `unauthorized`, header malformed."""
     refused(with_key(anonymous, b"Bearer svc_live_\xff\xfe" + b"x" * 38))
