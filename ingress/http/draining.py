@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 
 import uvicorn
 
@@ -23,6 +24,7 @@ from ingress.http.connection_limits import ConnectionLimiter
 
 LINGER_SECONDS = 1.0
 _TURN_SECONDS = 0.02
+_DATE_SECONDS = 1.0
 
 
 class DrainingServer(uvicorn.Server):
@@ -40,6 +42,20 @@ class DrainingServer(uvicorn.Server):
         self._limiter = limiter
         self._drain_seconds = drain_seconds
         self._stopping = stopping
+        self._end_is_asked: Callable[[], object] = lambda: None
+
+    async def main_loop(self) -> None:
+        """Serves until `handle_exit`. uvicorn's own loop looks for that ten times a second, which was most of what an
+        idle process cost; the date of answers changes once a second."""
+        asked, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._end_is_asked = lambda: loop.call_soon_threadsafe(asked.set)
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asked.wait(), _DATE_SECONDS)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._end_is_asked()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping()

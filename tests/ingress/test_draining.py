@@ -25,6 +25,7 @@ from ingress.http.draining import DrainingServer
 from ingress.http.serving import free_port, listen
 from ingress.http.uvicorn_protocol import bounded_connections
 from tests.chaos.test_kills import kept
+from tests.clockwork import run_by_clockwork
 from tests.factories import route_body
 from tests.forking import forked_spec
 from tests.ingress.strangers import GET
@@ -246,3 +247,26 @@ def test_a_connection_that_the_system_has_established_is_answered(sent: bytes) -
         return answer
 
     assert asyncio.run(scenario()).endswith(b"hello")
+
+
+def test_a_server_wakes_once_a_second_and_notices_at_once_that_it_is_to_end() -> None:
+    http_class = bounded_connections(Bounds(0, 0, head_seconds=10, answer_seconds=30))
+    config = uvicorn.Config(answering(b"hello"), http=http_class, log_config=None)
+    config.load()
+    looks = []
+
+    class Counted(DrainingServer):
+        async def on_tick(self, counter: int) -> bool:
+            looks.append(counter)
+            return await super().on_tick(counter)
+
+    async def scenario() -> float:
+        loop = asyncio.get_running_loop()
+        server = Counted(config, http_class.limiter, drain_seconds=0, stopping=lambda: None)
+        loop.call_later(10.5, server.handle_exit, signal.SIGTERM, None)
+        await server.main_loop()
+        assert dict(server.server_state.default_headers)[b"date"]
+        return loop.time()
+
+    assert run_by_clockwork(scenario()) == pytest.approx(10.5, abs=0.1)
+    assert len(looks) == 12
