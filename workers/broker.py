@@ -98,7 +98,8 @@ class HeldJobs:
 
 class WakingConsumer(dramatiq.Consumer):
     """The stock consumer behind a wait inside Redis. BLMOVE from the head of a list to its own head takes nothing: it
-    returns as soon as the list is not empty."""
+    returns as soon as the list is not empty. The wait is no heartbeat of Dramatiq's; the consumer of the delay queue,
+    which asks once a second, sends it."""
 
     def __init__(self, broker: "FuelrouteBroker", queue_name: str, stock: Any) -> None:
         self._broker = broker
@@ -131,7 +132,6 @@ class WakingConsumer(dramatiq.Consumer):
             self._broker.deal(self._queue_name)
             name = waiting_key(self._queue_name)
             if self._broker.waiting_client.blmove(name, name, _WAIT_SECONDS, "LEFT", "LEFT") is None:
-                self._broker.do_qsize(self._queue_name)  # any command is a heartbeat; waiting is none
                 return None
             return self._take()
         except redis.RedisError as error:  # a time-out or a read-only replica would kill the thread

@@ -102,7 +102,7 @@ class Presence(Middleware):
     def _read_pauses(self) -> None:
         """Reads which queues are paused. While the database does not answer, the paused queues stay paused."""
         try:
-            with self._database.transaction() as connection:
+            with self._database.single_statements() as connection:
                 self._database_name = self._database_name or database_name(connection)
                 paused = frozenset(pause.queue for pause in pauses.list_pauses(connection))
         except (psycopg.Error, TimeoutError):
