@@ -36,6 +36,7 @@ class Lane:
             list(points),
             SWEEP_SECONDS="1",
             IMPORT_PASS_SECONDS="1",
+            AUTODRIVE_SECONDS="600",
             IMPORT_WAIT_SECONDS="0.5",
             MESSAGE_TIMEOUT_SECONDS="2",
             MESSAGE_ALLOWED_HOSTS="127.0.0.1",

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from pkgutil import resolve_name
@@ -34,6 +35,9 @@ SHORTER: Mapping[str, Any] = {
 }
 """Times of the service that the tests shorten in its processes. Each only says how long the service waits before it
 does something again, so shorter ones make the same steps quicker."""
+
+_LOOK_AGAIN_SECONDS = 0.2
+"""The longest time until a process that was started is watched, too."""
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], points: Sequence[Point], folder: Path) -> None:
@@ -103,8 +107,9 @@ class Processes:
         return fork(run, command, self._environment, self._points, self.folder)
 
     def _restart_the_dead(self) -> None:
-        while not self._stopping.wait(0.02):
-            for name, process in list(self._running.items()):
-                if process.exitcode is not None:
-                    self.deaths.append((name, process.exitcode))
-                    self._running[name] = self._begin([name])
+        while not self._stopping.is_set():
+            running: dict[Any, str] = {process.sentinel: name for name, process in list(self._running.items())}
+            for sentinel in wait(list(running), _LOOK_AGAIN_SECONDS):
+                name = running[sentinel]
+                self.deaths.append((name, self._running[name].exitcode))
+                self._running[name] = self._begin([name])
