@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from ingress.http.connection_limits import Bounds
 from ingress.http.uvicorn_protocol import BODY, BoundedConnection, bounded_connections
+from tests.clockwork import run_by_clockwork
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -97,18 +98,20 @@ def serve(segments: Sequence[bytes], *, at_once: bool = False, reads: bool = Tru
             if not wire.closed:
                 connection.data_received(segment)
             if not at_once:
-                for _ in range(40):
-                    await asyncio.sleep(0)
-        for _ in range(200):
-            await asyncio.sleep(0)
+                await _until_everybody_waits()
+        await _until_everybody_waits()
         closed = wire.closed
         connection.connection_lost(None)
-        for _ in range(40):
-            await asyncio.sleep(0)
+        await _until_everybody_waits()
         parts = wire.written.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"").split(b"HTTP/1.1 ")[1:]
         return Served(seen, [int(part[:3]) for part in parts], closed)
 
-    return asyncio.run(scenario())
+    return run_by_clockwork(scenario())
+
+
+async def _until_everybody_waits() -> None:
+    """Lets all that a segment caused happen, by clockwork."""
+    await asyncio.sleep(0.01)
 
 
 def with_length(body: bytes) -> bytes:
