@@ -58,9 +58,9 @@ class People:
         self._chromium = chromium
         self._open = ExitStack()
 
-    def browser(self, url: str = "", *, webgl: bool = True, **options: Any) -> BrowserContext:
-        """A browser in which nobody is signed in. A map costs seconds of processor time: where it is not what a test
-        looks at, a browser without `webgl` shows the drawing that stands in."""
+    def browser(self, url: str = "", *, webgl: bool = False, **options: Any) -> BrowserContext:
+        """A browser in which nobody is signed in. A map costs seconds of processor time: only a test that looks at it
+        asks for `webgl`. Without it, the browser shows the drawing that stands in."""
         context = self._chromium.new_context(base_url=url or self.world.url, reduced_motion="reduce", **options)
         self._open.callback(context.close)
         context.set_default_timeout(60_000)
@@ -70,9 +70,9 @@ class People:
         context.on("console", self._note)
         return context
 
-    def page(self, role: Role, fleet: Fleet | None = None, url: str = "") -> Page:
+    def page(self, role: Role, fleet: Fleet | None = None, url: str = "", *, webgl: bool = False) -> Page:
         """An empty page in the browser of a new user of that role."""
-        context = self.browser(url)
+        context = self.browser(url, webgl=webgl)
         with self.world.database.transaction() as connection:
             token = signed_in(connection, role, (fleet or self.world.new_fleet()).company_id)
         add_session(context, url or self.world.url, token)

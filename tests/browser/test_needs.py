@@ -17,7 +17,6 @@ from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_driver, add_vehicle
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import see_trucks
 from tests.conftest import make_database
@@ -74,7 +73,7 @@ def test_an_empty_company_takes_its_steps_up_to_its_first_plan(people: People, s
 def test_the_overview_has_a_small_map_that_comes_after_the_page(people: People, service: Service) -> None:
     with service.new_tenant() as client:
         client.post_fixes(JOLIET, fuelPercent=60)
-        page = people.page(Role.VIEWER, client.fleet)
+        page = people.page(Role.VIEWER, client.fleet, webgl=True)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto("/overview")
@@ -90,7 +89,6 @@ def test_the_overview_has_a_small_map_that_comes_after_the_page(people: People, 
         assert {url for url in asked if not url.startswith((people.world.url, "blob:", "data:"))} == set()
 
         without = people.page(Role.VIEWER, client.fleet)
-        without.add_init_script(NO_WEBGL)
         without.goto("/overview")
         without.locator("#overview-map").scroll_into_view_if_needed()
         expect(without.locator("#overview-map")).to_be_hidden()
@@ -135,7 +133,6 @@ def test_a_new_dispatcher_finds_the_truck_that_needs_help_by_keyboard_alone(peop
         tab_to(page, truck.get_by_role("link"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="101")).to_be_focused()
-        page.add_init_script(NO_WEBGL)  # test_route_map.py looks at the map of the next page
         tab_to(page, page.get_by_role("region", name="Truck 101").get_by_role("link", name=route["externalId"]))
         page.keyboard.press("Enter")
 

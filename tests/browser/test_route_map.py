@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import numpy as np
 import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
@@ -56,48 +57,43 @@ def open_route(driven: tuple[Client, str], people: People) -> Callable[[BrowserC
     return open_in
 
 
-def pixels_of(page: Page, color: Color) -> list[tuple[int, int]]:
-    """The places on the screen that have the color, on the map."""
+def places_of(page: Page, *colors: Color) -> list[list[tuple[int, int]]]:
+    """The places on the screen, from west to east, that have each of the colors on the map."""
     area = page.locator(".map-area")
     area.scroll_into_view_if_needed()
     box = area.bounding_box()
     assert box is not None
-    image = Image.open(io.BytesIO(area.screenshot())).convert("RGB")
-    width, height = image.size
-    data = image.tobytes()
-    found = bytes(color)
-    return [
-        (round(box["x"]) + number % width, round(box["y"]) + number // width)
-        for number in range(width * height)
-        if data[3 * number : 3 * number + 3] == found
-    ]
+    picture = np.asarray(Image.open(io.BytesIO(area.screenshot())).convert("RGB")).swapaxes(0, 1)
+    found = [np.argwhere((picture == color).all(axis=2)) for color in colors]
+    return [[(round(box["x"]) + int(x), round(box["y"]) + int(y)) for x, y in places] for places in found]
 
 
 def hover(page: Page, color: Color) -> None:
     """Move the pointer into the westernmost circle of the color."""
-    x, y = min(eventually(partial(pixels_of, page, color), bool, wanted=f"the color {color}"))
+    (((x, y), *_),) = eventually(partial(places_of, page, color), all, wanted=f"the color {color}")
     x += 6
     page.mouse.move(x - 2, y)
     page.mouse.move(x, y)
 
 
 def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
-    open_route: Callable[[BrowserContext], Page], people: People
+    open_route: Callable[[BrowserContext], Page], people: People, driven: tuple[Client, str]
 ) -> None:
-    """A station says why it was chosen or not, to a pointer and to the keyboard: on one map, since drawing one takes
-    seconds."""
-    context = people.browser()
+    """A station says why it was chosen or not, to a pointer and to the keyboard. The map stays while the page refreshes
+    and follows the truck. All on one map, since drawing one takes seconds."""
+    context = people.browser(webgl=True)
     asked: list[str] = []
     context.on("request", lambda request: asked.append(request.url))
     page = open_route(context)
 
     expect(page.locator(".map-area canvas")).to_be_visible()
     expect(page.locator("svg.ground")).to_be_hidden()
-    for color in (LAND, LAKE, FREEWAY, FUEL_HERE, STOP_REACHED, TRUCK, DRIVEN):
-        eventually(partial(pixels_of, page, color), bool, wanted=f"the color {color}")
+    colors = (LAND, LAKE, FREEWAY, FUEL_HERE, STOP_REACHED, TRUCK, DRIVEN)
+    eventually(partial(places_of, page, *colors), all, wanted=f"the colors {colors}")
     expect(page.get_by_role("region", name="Map of the route")).to_be_visible()
     assert any("/static/base-map/" in url for url in asked)
     assert_stations_say_why(page)
+    assert_map_stays_and_follows_the_truck(page, *driven)
     assert [url for url in asked if not url.startswith((people.world.url, "data:"))] == []
 
 
@@ -123,12 +119,28 @@ def assert_stations_say_why(page: Page) -> None:
     expect(said).to_contain_text("not chosen, ")
 
 
+def assert_map_stays_and_follows_the_truck(page: Page, client: Client, route_id: str) -> None:
+    page.evaluate("document.querySelector('.map-area canvas').dataset.first = 'yes'")
+    before = page.locator("#now").get_attribute("data-moving")
+
+    client.post_fixes({"latitude": 41.605, "longitude": -86.19}, at=datetime.now(UTC) + timedelta(seconds=55))
+    expect(page.locator("#now")).not_to_have_attribute("data-moving", before or "")
+    page.get_by_label("Follow the truck").check()
+    page.evaluate(
+        "path => htmx.ajax('GET', path, {target: '.now', swap: 'outerHTML'})", f"/routes/{route_id}?drawn=another"
+    )
+
+    expect(page.locator(".now > .route-map[data-state=drawn] canvas[data-first=yes]")).to_be_visible()
+    expect(page.locator("svg.ground")).to_be_hidden()
+    expect(page.get_by_label("Follow the truck")).to_be_checked()
+
+
 def test_the_profile_has_each_refill_of_the_plan_at_its_mile(
     open_route: Callable[[BrowserContext], Page], people: People, driven: tuple[Client, str]
 ) -> None:
     """The drawing and its table say what the API says of the plan."""
     client, route_id = driven
-    plan, page = client.route(route_id)["fuelPlan"], open_route(people.browser(webgl=False))
+    plan, page = client.route(route_id)["fuelPlan"], open_route(people.browser())
     planned = [(stop["milesFromOrigin"], stop["gallonsToFill"], stop["pricePerGallon"]) for stop in plan["stops"]]
     assert planned
 
@@ -150,35 +162,15 @@ def test_the_profile_has_each_refill_of_the_plan_at_its_mile(
         expect(row.get_by_role("cell").filter(has_text=f"({gallons:,.1f} gal)").first).to_be_visible()
 
 
-def test_the_map_stays_while_the_page_refreshes_and_follows_the_truck(
-    open_route: Callable[[BrowserContext], Page], people: People, driven: tuple[Client, str]
-) -> None:
-    client, route_id = driven
-    page = open_route(people.browser())
-    page.evaluate("document.querySelector('.map-area canvas').dataset.first = 'yes'")
-    before = page.locator("#now").get_attribute("data-moving")
-
-    client.post_fixes({"latitude": 41.605, "longitude": -86.19}, at=datetime.now(UTC) + timedelta(seconds=55))
-    expect(page.locator("#now")).not_to_have_attribute("data-moving", before or "")
-    page.get_by_label("Follow the truck").check()
-    page.evaluate(
-        "path => htmx.ajax('GET', path, {target: '.now', swap: 'outerHTML'})", f"/routes/{route_id}?drawn=another"
-    )
-
-    expect(page.locator(".now > .route-map[data-state=drawn] canvas[data-first=yes]")).to_be_visible()
-    expect(page.locator("svg.ground")).to_be_hidden()
-    expect(page.get_by_label("Follow the truck")).to_be_checked()
-
-
 def test_a_map_that_was_opened_before_the_plan_gets_its_road_and_stations(people: People, service: Service) -> None:
     store_prices(service)
     with service.new_tenant() as client:
         route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
-        page = people.page(Role.VIEWER, client.fleet)
+        page = people.page(Role.VIEWER, client.fleet, webgl=True)
         page.goto(f"/routes/{route_id}")
         wait_for_maps(page)
         expect(page.get_by_label("Station along the road")).to_be_hidden()
-        assert pixels_of(page, FUEL_HERE) == []
+        assert places_of(page, FUEL_HERE) == [[]]
 
         client.post_fixes(JOLIET, fuelPercent=60)
         expect(page.get_by_label("Station along the road")).to_be_visible()
@@ -190,7 +182,7 @@ def test_a_map_that_was_opened_before_the_plan_gets_its_road_and_stations(people
 def test_the_drawing_stands_in_where_the_browser_draws_no_map(
     open_route: Callable[[BrowserContext], Page], people: People, without: str
 ) -> None:
-    page = open_route(people.browser(webgl=False, java_script_enabled=without != "scripts"))
+    page = open_route(people.browser(java_script_enabled=without != "scripts"))
 
     expect(page.locator("svg.ground")).to_be_visible()
     expect(page.locator("svg.moving .truck")).to_be_visible()
@@ -202,7 +194,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def test_on_a_phone_the_parts_of_a_route_are_tabs(open_route: Callable[[BrowserContext], Page], people: People) -> None:
-    page = open_route(people.browser(webgl=False, viewport=PHONE))
+    page = open_route(people.browser(viewport=PHONE))
     tabs = page.get_by_role("tab")
     assert tabs.all_text_contents() == ["Map and timeline", "Stops", "Fuel plan", "Messages", "API"]
     expect(page.get_by_role("tabpanel", name="Map and timeline")).to_be_visible()

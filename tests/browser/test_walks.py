@@ -17,7 +17,6 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People
 from tests.browser.pages import make_key, see_trucks
 from tests.dying import dead, kill, url_of, working
@@ -101,7 +100,6 @@ def test_the_drawing_follows_a_driven_route_in_a_browser_without_webgl(people: P
     with service.new_tenant() as client:
         route = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()
         page = people.page(Role.VIEWER, client.fleet)
-        page.add_init_script(NO_WEBGL)
         page.goto(f"/routes/{route['id']}")
         expect(page.locator("#now .badge.draft")).to_be_visible()
         expect(page.locator(".map .truck")).to_have_count(0)
@@ -124,7 +122,7 @@ def test_the_map_of_the_fleet_follows_a_truck(people: People, service: Service) 
     with service.new_tenant() as client:
         route = client.push(route_body(tomorrow())).json()
         client.post_fixes(JOLIET, fuelPercent=60)
-        page = people.page(Role.VIEWER, client.fleet)
+        page = people.page(Role.VIEWER, client.fleet, webgl=True)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto("/map")
@@ -183,7 +181,6 @@ def test_without_webgl_the_list_is_the_map_page(people: People, service: Service
     with service.new_tenant() as client:
         client.post_fixes(JOLIET, fuelPercent=60)
         page = people.page(Role.VIEWER, client.fleet)
-        page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
         page.goto("/map")
         see_trucks(page)
         expect(page.get_by_role("region", name="Map of the trucks")).to_be_hidden()
