@@ -43,6 +43,9 @@ _NO_AUTOVACUUM = """
 busy machine these tests last long enough to get some."""
 
 
+_PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
+
+
 class Outcome(NamedTuple):
     error: str
     tag: str
@@ -82,7 +85,10 @@ class Worlds(NamedTuple):
 
 @pytest.fixture(scope="module")
 def owners() -> Iterator[Worlds]:
-    with Connection.connect(make_database("twins")) as both, Connection.connect(make_database("only_child")) as alone:
+    with (
+        Connection.connect(make_database("twins"), options=_PLANNED_ONCE) as both,
+        Connection.connect(make_database("only_child"), options=_PLANNED_ONCE) as alone,
+    ):
         for connection in (both, alone):
             connection.execute(_NO_AUTOVACUUM)
             plant_twin(connection, FIRST)
@@ -97,7 +103,7 @@ def owners() -> Iterator[Worlds]:
 @pytest.fixture(scope="module")
 def walled(owners: Worlds) -> Iterator[Worlds]:
     """Behind the second wall, with the first twin visible."""
-    options = f"-c role={SERVICE_ROLE} -c plan_cache_mode=force_generic_plan"
+    options = f"-c role={SERVICE_ROLE} {_PLANNED_ONCE}"
     with (
         Connection.connect(owners.both.info.dsn, options=options) as both,
         Connection.connect(owners.alone.info.dsn, options=options) as alone,
@@ -187,7 +193,7 @@ def _run(connection: Connection, statement: Asked, values: Sequence[bytes | None
 
 def _prepared(server: pq.abc.PGconn, statement: Asked) -> pq.abc.PGresult | None:
     """The refusal of a statement that PostgreSQL does not prepare. What is asked for several twins in several states is
-    read once by each session, and behind the wall planned once."""
+    read and planned once by each session."""
     if (server.backend_pid, statement.name) in _known:
         return None
     result = server.prepare(statement.name, statement.sent)
