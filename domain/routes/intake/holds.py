@@ -7,7 +7,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
-from domain.database.statements import OwnedRow, Scalar, Statement
+from domain.database.statements import NotNull, OwnedRow, Scalar, Statement
 from domain.fleet.matching import MappingKind
 from domain.fleet.spelling_rules import SpellingRule
 from domain.lifecycle import PendingReason
@@ -44,6 +44,9 @@ _SPELLED_BY_RULE = f"""
                  AND r.vehicle_unit_number = s.written_before || t.unit_number || s.written_after
     WHERE r.status = 'pending_mapping' AND r.pending_reason = '{PendingReason.VEHICLE_UNMAPPED}'
 """
+_ANY_HELD = Scalar(
+    NotNull[bool], "SELECT EXISTS (SELECT FROM routes WHERE status IN ('pending_mapping', 'pending_window'))"
+)
 _MOVABLE = Statement(
     OwnedRow,
     " UNION ".join(
@@ -58,8 +61,8 @@ _MOVABLE = Statement(
 
 def routes_that_can_move(connection: Connection, *, now: datetime) -> dict[UUID, UUID]:
     """Held routes whose start has entered the window, or whose missing record now exists, each with its company; for
-    the five-minute pass."""
-    return dict(_MOVABLE.all(connection, {"now": now}))
+    the five-minute pass. Nothing is looked for where no route is held: PostgreSQL plans that for 3 ms."""
+    return dict(_MOVABLE.all(connection, {"now": now})) if _ANY_HELD.one(connection) else {}
 
 
 _WAITING = {
