@@ -1,7 +1,7 @@
 """The order of imports: the folders of `domain` stand in one order, and the packages above it know only `domain`."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -77,9 +77,17 @@ def imports(package: str) -> list[tuple[str, str]]:
     return list(_imports(package))
 
 
+def statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements among and within these, without their expressions, which are most of a syntax tree."""
+    for node in nodes:
+        yield node
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from statements(getattr(node, part, ()))
+
+
 def _imports(package: str) -> Iterator[tuple[str, str]]:
     for module, path in modules(package).items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
             if isinstance(node, ast.Import):
                 yield from ((module, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):

@@ -16,13 +16,17 @@ def public_names(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names = [node.name]
-        elif isinstance(node, ast.Assign) and not ast.unparse(node.value).startswith("TypeVar("):
+        elif isinstance(node, ast.Assign) and not _makes_type_variable(node.value):
             names = [name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
         elif isinstance(node, ast.AnnAssign):
             names = [ast.unparse(node.target)]
         else:
             names = []
         yield from (name for name in names if name != "log" and not name.startswith("_"))
+
+
+def _makes_type_variable(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"
 
 
 def homes() -> dict[str, list[str]]:

@@ -15,7 +15,8 @@ def named_in(*packages: str) -> dict[str, set[str]]:
     """The modules that name each action, by its name."""
     found = defaultdict(set)
     for path in (path for package in packages for path in (REPOSITORY / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "Action(" in text else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Action":
                 (name,) = node.args
                 assert isinstance(name, ast.Constant), f"{path}:{node.lineno}: the name is a text"

@@ -171,7 +171,8 @@ def test_every_database_of_a_service_puts_its_jobs(package: str) -> None:
     opened = {
         f"{module}: {ast.unparse(node)}": [keyword.arg for keyword in node.keywords]
         for module, path in modules(package).items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "Database" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Database", "Database.of")
     }
 
