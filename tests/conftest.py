@@ -99,7 +99,21 @@ _NEED_SERVERS = {"chaos", "contract", "faults", "fuzz", "pipeline", "scheduler"}
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     left_out = collection_path.name in _NEED_SERVERS and collection_path.parent == Path(__file__).parent
-    return True if left_out and "not servers" in config.option.markexpr else None
+    if collection_path in _not_chosen or (left_out and "not servers" in config.option.markexpr):
+        return True
+    return None
+
+
+_not_chosen: set[Path] = set()
+"""Modules of which `-m` has chosen no test. A worker is forked once this is known, and collects none of them."""
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    _not_chosen.update(item.path for item in items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    _not_chosen.difference_update(item.path for item in session.items)
 
 
 @pytest.hookimpl(wrapper=True)
