@@ -142,6 +142,18 @@ def arguments_of_loading(config: pytest.Config) -> list[str]:
     return [*config.args, "-m", config.option.markexpr, *(["--hypothesis-profile", profile] if profile else [])]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that takes seconds is no quick one. A busy machine, or a first run, which compiles libraries, stays far
+    below this limit."""
+    began = sum(os.times()[:4])
+    result = yield
+    taken = sum(os.times()[:4]) - began
+    if "not slow" in item.config.option.markexpr and taken > 2:
+        pytest.fail(f"{taken:.1f} s of processor time: mark it `slow`, which begins at 0.3 s")
+    return result
+
+
 def pytest_make_parametrize_id(val: Any) -> str | None:
     """Names a case by its values, where pytest by itself would number it: `changes0`. Parallel workers must find the
     same names, so a case that depends on the clock needs an id of its own."""

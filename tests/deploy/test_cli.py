@@ -153,6 +153,7 @@ def test_the_program_runs_as_a_process_of_its_own(settings: Settings, fleet: Fle
     assert failed.stderr == f"fuelroute: there is no company '{NO_COMPANY}': see `fuelroute companies list`\n"
 
 
+@pytest.mark.slow
 def test_a_process_of_the_stack_takes_no_code_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
     for package in ("deploy", "domain", "ingress"):
         (tmp_path / package).mkdir()
@@ -170,6 +171,7 @@ def test_every_command_of_every_module_is_reached() -> None:
     assert len(reached) == sum(len(one.registered_commands) for one in apps.values()) > 40
 
 
+@pytest.mark.slow
 def test_a_process_of_the_service_loads_no_other_commands() -> None:
     """Each process would start a second later."""
     program = "import sys, deploy.cli, deploy.cli.running; print(*{'alembic', 'numpy', 'sqlalchemy'} & {*sys.modules})"
@@ -182,6 +184,7 @@ def loaded(modules: str, *libraries: str) -> list[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.slow
 def test_everyday_commands_load_neither_numerics_nor_gateways_nor_what_the_service_measures_and_logs_with() -> None:
     """Each of them starts in 0.3 s of processor time; each of these libraries takes 0.05 to 0.2 s more."""
     modules = "companies, fleet, stations, keys, users, savings, queues, backups, routes, messages, webhooks, notices"
@@ -202,6 +205,7 @@ def test_a_command_loads_what_reads_files_and_finds_roads_only_where_it_does_so(
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split() == []
 
 
+@pytest.mark.slow
 def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
     assert loaded("companies, keys, users, stations, fleet, routes, messages, notices, settings", "redis") == []
 
@@ -229,10 +233,12 @@ def test_the_list_of_commands_says_of_each_what_its_own_help_says_first() -> Non
         assert entry.help == " ".join(first.split())
 
 
+@pytest.mark.slow
 def test_a_command_that_prints_json_loads_nothing_of_rich() -> None:
     assert "rich" not in libraries_of("settings", "--json")
 
 
+@pytest.mark.slow
 def test_the_check_of_the_embedded_servers_addresses_loads_nothing_of_redis() -> None:
     """Every command checks all settings; redis-py and what it measures itself by are a quarter of its start."""
     program = (
@@ -244,6 +250,7 @@ def test_the_check_of_the_embedded_servers_addresses_loads_nothing_of_redis() ->
     assert (done.stdout.split(), done.returncode) == ([], 0)
 
 
+@pytest.mark.slow
 def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service() -> None:
     program = (
         "from domain.telemetry.logs import configure_logging_of_a_command, get_logger\n"
@@ -262,6 +269,7 @@ def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service(
         assert (second["event"], second["count"]) == ("second", 2)
 
 
+@pytest.mark.slow
 def test_a_logger_that_was_used_before_the_command_writes_to_standard_error_from_then_on() -> None:
     program = (
         "from domain.telemetry.logs import configure_logging_of_a_command, get_logger\n"

@@ -19,6 +19,8 @@ from tests.deploy.test_embedded import is_running
 from tests.forking import fork
 from tests.service import eventually
 
+pytestmark = pytest.mark.servers
+
 
 def seen_by_parent(look: Callable[[Path], Any], folder: Path) -> Any:
     """The answer of a function in a process of its own, which may fork: that of the tests has threads."""
@@ -43,7 +45,6 @@ def run_commands(folder: Path) -> list[int]:
     return statuses
 
 
-@pytest.mark.slow
 def test_it_runs_a_command_with_its_own_environment_and_output(tmp_path: Path) -> None:
     assert seen_by_parent(run_commands, tmp_path) == [0, 1]
     assert "18099" in (tmp_path / "settings").read_text()

@@ -55,6 +55,7 @@ def test_the_place_where_a_head_ends_does_not_hide_the_reason(both: Both) -> Non
     assert compare(both, [b"POST /read\n\r\n"]).reasons == {"another version"}
 
 
+@pytest.mark.slow
 def test_our_connections_answer_as_uvicorn_s_do(both: Both) -> None:
     outcome = run_part(Bytes(both), seed=1, cases=150)
 

@@ -340,6 +340,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, Seen]:
     return data, Seen(method, f"/{number}", body)
 
 
+@pytest.mark.slow
 @given(
     sent=st.lists(requests(), min_size=1, max_size=6),
     cuts=st.lists(st.integers(1, 4000), max_size=12),

@@ -31,6 +31,7 @@ def check(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(copy.deepcopy(manifest), "1.37", strict=True)
 
 
+@pytest.mark.slow
 @every_overlay
 def test_every_object_keeps_to_the_schemas_of_the_api(overlay: str) -> None:
     for manifest in rendered(overlay):

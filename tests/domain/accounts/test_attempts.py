@@ -55,6 +55,7 @@ def test_no_wait_is_longer_than_the_longest(bound: Bound, pauses: list[timedelta
             attempts, last_at = bound.left_of(attempts, last_at, now) + 1, now
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(10))
 @given(BOUNDS, st.integers(1, 14))
 def test_few_guesses_are_possible_in_any_span_of_days(bound: Bound, days: int) -> None:

@@ -123,6 +123,7 @@ def test_numbers_that_no_number_can_be_cost_their_unit() -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_event_loop_goes_on_while_an_answer_is_read() -> None:
     """The pauses of a task that wants to run each millisecond, beside answers as large as they may be."""
     unit = {"truck_number": "101", "coordinates": {"lat": 41.5, "lng": -88.1}, "timestamp": "2026-11-25T20:00:00Z"}

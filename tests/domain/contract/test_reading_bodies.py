@@ -141,6 +141,7 @@ def carefully_read(document: dict[str, Any]) -> RouteInput:
     )
 
 
+@pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=examples(200))
 @given(changes, escapes, seeds)
 @example([(("scheduledStart",), "2026-03-01T08:00:00+0600")], 0, 0)
@@ -165,6 +166,7 @@ def test_a_body_is_read_exactly_when_it_has_no_fault(
         assert read.scheduled_start.tzinfo is UTC
 
 
+@pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=examples(200))
 @given(times, escapes, seeds)
 @example("2026-03-01T08:00:00.5-0600", 0, 0)

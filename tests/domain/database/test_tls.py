@@ -30,6 +30,8 @@ from tests.debian import program, running_program
 from tests.domain.database.test_database_options import SETTINGS
 from tests.service import eventually
 
+pytestmark = pytest.mark.servers
+
 
 class Authority:
     """A private CA, and one certificate of it for 127.0.0.1 and db.example."""

@@ -34,6 +34,7 @@ def road_from(fixes: Sequence[TimedPlace]) -> DrivenRoad:
     return snapped(FINDER, [fixes])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12), deadline=None, phases=[Phase.explicit, Phase.generate])  # shrinking takes minutes
 @given(
     seed=st.integers(0, 2**20),

@@ -191,6 +191,7 @@ def test_times_and_zones_are_read_as_systems_write_them(tmp_path: Path, written:
     assert route.body["scheduledStart"] == "2026-12-01T08:05:00-06:00"
 
 
+@pytest.mark.slow
 def test_a_file_of_stray_quotes_ends_soon(tmp_path: Path) -> None:
     path = tmp_path / "loads.csv"
     path.write_bytes(HEADING.encode() + b"\n" + b'"a\n' * 2_000_000)

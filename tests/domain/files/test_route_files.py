@@ -275,6 +275,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
         read(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_broken_excel_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "loads.xlsx"
     for content in (b"", b"PK\x03\x04", b"externalId,vin\n"):

@@ -148,6 +148,7 @@ def others(trip: Trip, cheapest: Solution) -> Iterator[Sequence[Purchase]]:
             yield more
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(coarse_trips() | st.builds(random_trip, st.integers(0, 10_000)))
 def test_a_plan_that_is_not_the_cheapest_is_never_proven(trip: Trip) -> None:

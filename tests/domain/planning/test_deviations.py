@@ -233,6 +233,7 @@ trips = st.lists(points, min_size=1, max_size=5).map(lambda legs: [(0.0, 0.0), *
 dice = st.integers(0, 10**6).map(random.Random)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(trips, st.lists(st.tuples(st.floats(0, 400), st.floats(0, 40)), max_size=3), dice)
 def test_the_first_deviation_does_not_depend_on_how_fixes_come_in(
@@ -246,6 +247,7 @@ def test_the_first_deviation_does_not_depend_on_how_fixes_come_in(
     assert followed(road, fixes, ends=range(len(fixes))) == at_once
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @example(19.0, 10.0, 3.0, random.Random(633))
 @given(st.floats(0, 25), st.floats(2.5, 40), st.floats(2.5, 40), dice)

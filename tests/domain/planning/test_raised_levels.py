@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def test_a_stop_where_no_earlier_one_keeps_the_reserve_stays() -> None:
     assert miles(made(given_inputs(20.0, 3.0)))[0] == NEXT_MILE
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.floats(20, 60), st.floats(2.5, 5.0))
 def test_keeping_the_reserve_costs_no_more_than_its_limit(fuel_percent: float, earlier_price: float) -> None:

@@ -270,6 +270,7 @@ def test_limits_are_relaxed_the_least_and_in_order(block: int) -> None:
     assert relaxed == set(PlanLimits._fields)
 
 
+@pytest.mark.slow
 def test_no_limit_is_relaxed_beyond_its_bound() -> None:
     for seed in range(300):
         trip, policy = hard_trip(seed)

@@ -85,6 +85,7 @@ def problem_of(body: bytes) -> bytes:
     return b""
 
 
+@pytest.mark.slow
 @given(bodies())
 def test_no_personal_or_unknown_value_is_logged(body: bytes) -> None:
     problem = problem_of(body)

@@ -91,6 +91,7 @@ def city_pair_errors() -> dict[tuple[str, str], float]:
     }
 
 
+@pytest.mark.slow
 def test_distances_of_all_pairs_of_the_ten_largest_cities() -> None:
     """The measured errors are 0.6 % in the mean, 0.4 % in the median, and 5.1 % for the shortest, New York to
     Philadelphia."""
@@ -135,6 +136,7 @@ TOO_WRONG = {
 """The pairs that are more than 8 % off, and the reason for each."""
 
 
+@pytest.mark.slow
 def test_distances_of_pairs_whose_way_is_no_interstate() -> None:
     """The measured errors are 2.6 % in the mean, 1.6 % in the median, and 20.1 % for Sacramento to Yakima. The
     distances are a car's: a truck drives round by a freeway where the car takes a road of two lanes."""

@@ -100,6 +100,7 @@ def test_the_miles_of_the_states_add_up_to_the_road_s_for_any_line(
     assert set(miles) <= set(states.names)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None, derandomize=True)
 @example([(0.0, 179.0), (0.0, -179.0)])
 @example([(40.0, -100.0), (40.0, -100.0)])
@@ -118,6 +119,7 @@ def test_the_places_of_a_line_are_in_the_states_in_which_they_are_alone(line: li
 step = st.tuples(st.floats(-0.12, 0.12), st.floats(-0.12, 0.12))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None, derandomize=True)
 @given(in_america, st.lists(step, min_size=1, max_size=40))
 def test_the_miles_of_a_road_are_those_of_all_its_samples(

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import domain.sandbox
 from tests.domain.test_import_order import imports, modules
 
@@ -23,11 +25,13 @@ def forbidden(loaded: set[str]) -> set[str]:
     return {name for name in loaded if any(name == one or name.startswith(f"{one}.") for one in FORBIDDEN)}
 
 
+@pytest.mark.slow
 def test_the_sandbox_loads_no_gateway_and_no_client() -> None:
     assert len(OWN) >= 4
     assert forbidden(loaded_with(*OWN)) == set()
 
 
+@pytest.mark.slow
 def test_the_check_finds_a_gateway_where_there_is_one() -> None:
     assert {"apprise", "domain.messages"} <= forbidden(loaded_with("domain.messages.gateways"))
 

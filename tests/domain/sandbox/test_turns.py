@@ -107,6 +107,7 @@ def in_order(fixes: Sequence[Position]) -> list[tuple[datetime, float, float, fl
     return sorted({(fix.recorded_at, fix.latitude, fix.longitude, fix.fuel_percent or 0.0) for fix in fixes})
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.floats(12, 1800), min_size=1, max_size=5), st.sampled_from([1, 7, 60, 300]))
 def test_any_rhythm_of_passes_gives_the_same_fixes(simulated_waits: list[float], speedup: int) -> None:
@@ -196,6 +197,7 @@ def test_a_detour_goes_as_far_and_as_long_off_the_road_as_deviations_need() -> N
     assert great_circle_miles(Point(*fixes[-1][1:3]), Point(41.0, -85.0)) < 0.05
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-89, 89), st.floats(-180, 180)), min_size=2, max_size=6),

@@ -102,6 +102,7 @@ def test_a_text_that_describes_no_frame_is_read_as_none(text: str) -> None:
     assert all(0 <= symbol.x <= WIDTH and 0 <= symbol.y <= 621 for symbol in stops)
 
 
+@pytest.mark.slow
 def test_a_road_that_turns_back_and_forth_is_drawn_with_few_points() -> None:
     line = [(40.0 + (place % 7) / 9, -90.0 + abs(place % 4_000 - 2_000) / 100) for place in range(200_000)]
     drawing = draw(

@@ -4,7 +4,7 @@ import io
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -31,28 +31,29 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def import_rows(turns: ImportTurns, *, seconds: float, size: int, holds_connection: bool = True) -> float:
-    """Work with rows for some seconds of its own turns. Returns the time at which it was done."""
+def import_rows(turns: ImportTurns, size: int, is_done: Callable[[], bool], *, holds_connection: bool = True) -> None:
+    """Work with rows until all of them are done."""
     with turns.turn(holds_connection=holds_connection, file_bytes=size) as turn:
-        worked = 0.0
-        while worked < seconds:
+        while not is_done():
             time.sleep(0.01)
-            worked += 0.01
             turn.give_way()
-    return time.monotonic()
 
 
 @pytest.mark.parametrize("holds_connection", [True, False])
 def test_a_small_import_does_not_wait_for_large_ones(threads: ThreadPoolExecutor, holds_connection: bool) -> None:
-    turns = ImportTurns(turn_seconds=0.1)
+    turns, small_is_done = ImportTurns(turn_seconds=0.1), threading.Event()
     large = [
-        threads.submit(import_rows, turns, seconds=2, size=LARGE, holds_connection=holds_connection) for _ in range(4)
+        threads.submit(import_rows, turns, LARGE, small_is_done.is_set, holds_connection=holds_connection)
+        for _ in range(4)
     ]
     time.sleep(0.2)
 
-    small = threads.submit(import_rows, turns, seconds=0.05, size=SMALL).result()
-
-    assert all(one.result() > small for one in large)
+    try:
+        threads.submit(import_rows, turns, SMALL, iter([False] * 5 + [True]).__next__).result(timeout=180)
+    finally:
+        small_is_done.set()
+    for one in large:
+        one.result()
 
 
 def test_few_large_imports_hold_a_connection(threads: ThreadPoolExecutor) -> None:

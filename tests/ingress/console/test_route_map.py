@@ -112,6 +112,7 @@ def test_a_trail_begins_and_ends_where_the_truck_was(trail: list[tuple[float, fl
             assert (longitude - wanted_longitude + 180) % 360 - 180 == pytest.approx(0, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feasible", [True, False])
 def test_a_road_of_35_000_stations_is_drawn_with_few_points_and_few_stations(feasible: bool) -> None:
     stored = StoredExplanation(pack_explanation(monstrous(feasible=feasible)))

@@ -154,6 +154,7 @@ def test_the_build_that_answers_is_named(anonymous: httpx.Client) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", anonymous.get("/v1/openapi.json").json()["info"]["x-build"])
 
 
+@pytest.mark.slow
 def test_a_process_that_shows_no_page_loads_nothing_for_them() -> None:
     program = "import sys, ingress.app; print(*{'jinja2', 'markdown_it'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
