@@ -46,12 +46,13 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install_for_users(clone: Path) -> None:
     """Installs the packages that users get, and no other, from our own environment: CI has fetched them by the same
     script. It is left to the clone to install itself."""
-    venv.create(clone / ".venv", with_pip=True, symlinks=True)
-    pinned = (clone / "deploy" / "requirements" / "embedded.txt").read_text()
-    for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", pinned, re.MULTILINE):
+    venv.create(clone / ".venv", symlinks=True)
+    pins = (clone / "deploy" / "requirements" / "embedded.txt").read_text()
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)", pins, re.MULTILINE))
+    for name in ("pip", *pinned):
         with suppress(PackageNotFoundError):  # some are for other systems
             package = distribution(name)
-            assert package.version == version, name
+            assert package.version == pinned.get(name, package.version), name
             for top in {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}:
                 link = site_packages(clone) / top
                 if not link.exists():  # several packages share some
