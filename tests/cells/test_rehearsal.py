@@ -12,7 +12,7 @@ pytestmark = pytest.mark.servers
 
 @needs_haproxy
 def test_a_company_moves_under_load(tmp_path: Path) -> None:
-    outcome = rehearse(tmp_path, seconds=9, per_second=16, trucks=12, durable=False)
+    outcome = rehearse(tmp_path, seconds=9, per_second=8, trucks=12, durable=False)
 
     assert (outcome.lost, outcome.doubled, outcome.given_up) == (0, 0, 0), outcome
     assert outcome.messages > 0
