@@ -1,4 +1,5 @@
-"""Pages for everybody: no violation of WCAG 2 A and AA, and nothing beyond the edge of the screen."""
+"""Pages for everybody: no violation of WCAG 2 A and AA, nothing beyond the edge of the screen, and nothing that the
+keyboard does not reach."""
 
 from collections.abc import Callable, Sequence
 
@@ -50,3 +51,57 @@ def assert_accessible(
             if found := page.evaluate(_AXE, [left_out, rules]):
                 faults[f"{theme}, {width}"] = found
     assert not faults, "\n".join([page.url, *(f"{where}: {what}" for where, all in faults.items() for what in all)])
+
+
+def assert_reached_by_keyboard(page: Page, part: str) -> None:
+    """The keyboard reaches everything in a part of the page in order, and shows where it is. It begins anew where the
+    page's stream has replaced something under it."""
+    for _ in range(5):
+        fault = _fault_of_keyboard(page, part)
+        if not fault or page.evaluate("stops.every(stop => stop.isConnected)"):
+            break
+    assert not fault
+
+
+def _fault_of_keyboard(page: Page, part: str) -> str:
+    stops = page.evaluate(_STOPS, [part, _MOST_STOPS[part]])
+    reached: list[int] = []
+    for _ in range(4 * len(stops)):
+        if len(reached) == len(stops):
+            return ""
+        page.keyboard.press("Tab")
+        number, html, has_outline, is_seen = page.evaluate(_STOP)
+        if reached and number == reached[-1]:  # the parts of a date
+            continue
+        if number != len(reached):
+            return f"after {stops[: len(reached)][-1:]} comes {html}"
+        if not has_outline:
+            return f"it does not show that it has the keyboard: {html}"
+        if not is_seen:
+            return f"not on the screen: {html}"
+        reached.append(number)
+    return f"the keyboard does not get beyond {stops[reached[-1]]}"
+
+
+_MOST_STOPS = {"body": 40, "main": 25, ".route-map": 10}
+_STOPS = """([part, most]) => {
+    const isStop = element => element.checkVisibility() && !element.disabled && element.tabIndex >= 0
+        && !element.closest("details:not([open]) > :not(summary)");
+    const groups = new Set(), whole = document.querySelector(part);
+    window.stops = [...whole.querySelectorAll(
+        "a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(isStop).filter(
+        element => element.type !== "radio" || !groups.has(element.name) && groups.add(element.name)).slice(0, most);
+    whole.tabIndex = -1;
+    whole.focus(); // the next key starts at the top
+    return stops.map(element => element.outerHTML.slice(0, 200));
+}"""
+"""The first stops of the keyboard: everything that can be used, in the order of the page."""
+_STOP = """() => {
+    const element = document.activeElement, box = element.getBoundingClientRect(), style = getComputedStyle(element);
+    return [
+        stops.indexOf(element),
+        element.outerHTML.slice(0, 200),
+        style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+        box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+    ];
+}"""

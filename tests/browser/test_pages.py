@@ -19,7 +19,7 @@ from domain.settings import Settings
 from domain.stations.deals import store_deal_rows
 from domain.stations.taxes import store_tax_rows
 from ingress.console.app import create_console
-from tests.browser.accessibility import EVERYWHERE, assert_accessible
+from tests.browser.accessibility import EVERYWHERE, assert_accessible, assert_reached_by_keyboard
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import NO_PAGES, PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
 from tests.browser.screenshots import MOST_BYTES, MOST_BYTES_WITH_MAP, SMALL
@@ -88,9 +88,9 @@ def site(busy_fleet: Fleet, console_url: str, service: Service) -> Site:
     return Site(console_url, service.database, busy_fleet.company_id)
 
 
-_WITHOUT_ITS_MAP = {"overview", "route-step", "previews"}
-"""Pages that are judged with the drawing that stands in for their map, or with none. `route` is judged with its map,
-and the overview's map in test_needs.py."""
+_WITH_ITS_MAP = {"map"}
+"""Pages that are judged with their map, the others with the drawing that stands in for it, or with none. The map of a
+route is judged in test_route_map.py, the overview's in test_needs.py."""
 
 
 _WHOLE = {visit.role: visit for visit in reversed(PAGES)}.values()
@@ -106,7 +106,7 @@ class Windows:
 
     def of(self, visit: Visit, site: Site) -> Page:
         """An empty window for the visit."""
-        kind = visit.role, visit.name not in _WITHOUT_ITS_MAP
+        kind = visit.role, visit.name in _WITH_ITS_MAP
         if kind not in self._pages:
             context = self.people.browser(webgl=kind[1])
             if visit.role is not None:
@@ -168,60 +168,6 @@ def test_a_page_that_refuses_is_accessible(people: People) -> None:
     page.goto("/no-such-page")
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     assert_accessible(page)
-
-
-def assert_reached_by_keyboard(page: Page, part: str) -> None:
-    """The keyboard reaches everything in a part of the page in order, and shows where it is. It begins anew where the
-    page's stream has replaced something under it."""
-    for _ in range(5):
-        fault = _fault_of_keyboard(page, part)
-        if not fault or page.evaluate("stops.every(stop => stop.isConnected)"):
-            break
-    assert not fault
-
-
-def _fault_of_keyboard(page: Page, part: str) -> str:
-    stops = page.evaluate(_STOPS, [part, _MOST_STOPS[part]])
-    reached: list[int] = []
-    for _ in range(4 * len(stops)):
-        if len(reached) == len(stops):
-            return ""
-        page.keyboard.press("Tab")
-        number, html, has_outline, is_seen = page.evaluate(_STOP)
-        if reached and number == reached[-1]:  # the parts of a date
-            continue
-        if number != len(reached):
-            return f"after {stops[: len(reached)][-1:]} comes {html}"
-        if not has_outline:
-            return f"it does not show that it has the keyboard: {html}"
-        if not is_seen:
-            return f"not on the screen: {html}"
-        reached.append(number)
-    return f"the keyboard does not get beyond {stops[reached[-1]]}"
-
-
-_MOST_STOPS = {"body": 40, "main": 25}
-_STOPS = """([part, most]) => {
-    const isStop = element => element.checkVisibility() && !element.disabled && element.tabIndex >= 0
-        && !element.closest("details:not([open]) > :not(summary)");
-    const groups = new Set(), whole = document.querySelector(part);
-    window.stops = [...whole.querySelectorAll(
-        "a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(isStop).filter(
-        element => element.type !== "radio" || !groups.has(element.name) && groups.add(element.name)).slice(0, most);
-    whole.tabIndex = -1;
-    whole.focus(); // the next key starts at the top
-    return stops.map(element => element.outerHTML.slice(0, 200));
-}"""
-"""The first stops of the keyboard: everything that can be used, in the order of the page."""
-_STOP = """() => {
-    const element = document.activeElement, box = element.getBoundingClientRect(), style = getComputedStyle(element);
-    return [
-        stops.indexOf(element),
-        element.outerHTML.slice(0, 200),
-        style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
-        box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
-    ];
-}"""
 
 
 def test_the_first_key_skips_to_the_page(people: People) -> None:

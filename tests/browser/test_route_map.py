@@ -12,7 +12,8 @@ from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from domain.lifecycle import Role
 from ingress.console.profile import PLOT
-from tests.browser.accessibility import assert_accessible
+from tests.browser.accessibility import assert_accessible, assert_reached_by_keyboard
+from tests.browser.chromium import WIDTHS
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import wait_for_maps
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body, signed_in
@@ -80,7 +81,7 @@ def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
     open_route: Callable[[BrowserContext], Page], people: People, driven: tuple[Client, str]
 ) -> None:
     """A station says why it was chosen or not, to a pointer and to the keyboard. The map stays while the page refreshes
-    and follows the truck. All on one map, since drawing one takes seconds."""
+    and follows the truck. It is for everybody. All on one map, since drawing one takes seconds."""
     context = people.browser(webgl=True)
     asked: list[str] = []
     context.on("request", lambda request: asked.append(request.url))
@@ -94,6 +95,8 @@ def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
     assert any("/static/base-map/" in url for url in asked)
     assert_stations_say_why(page)
     assert_map_stays_and_follows_the_truck(page, *driven)
+    assert_reached_by_keyboard(page, ".route-map")
+    assert_accessible(page, widths=WIDTHS[:2])
     assert [url for url in asked if not url.startswith((people.world.url, "data:"))] == []
 
 
