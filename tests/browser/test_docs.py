@@ -59,8 +59,9 @@ def window(open_window: Reading) -> Iterator[Page]:
 
 @pytest.mark.parametrize("path", ["", "/search?q=retry", *(f"/{name}" for name in GUIDES)])
 def test_each_guide_is_accessible(window: Page, path: str) -> None:
+    """The parts that all pages have are looked at on the first page, and on the first that they show as the current."""
     window.goto(f"/docs{path}")
-    assert_accessible(window)
+    assert_accessible(window, left_out=() if path in ("", f"/{GUIDES[0]}") else ("body > header", "body > nav"))
 
 
 def test_the_reference_is_accessible_and_shows_every_operation(reader: Page) -> None:
