@@ -8,6 +8,7 @@ Each fix has the times of two clocks:
 - `received_at`, by our clock, is when a fix was known. It is compared with the route's `imported_at`, and with
 `freed_at`, when the route before was completed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
@@ -16,10 +17,11 @@ from uuid import UUID
 from domain.database.statements import NotNull
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
+from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals, manual_stop_events
-from domain.telematics.arrivals import Fix, TruckRoute, Visit
+from domain.telematics.arrivals import METERS_PER_MILE, Fix, TruckRoute, Visit
 from domain.telematics.rechecks import STANDING_MINUTES
-from domain.telematics.tracks import ReceivedFix, Track
+from domain.telematics.tracks import ReceivedFix, Stretch, Track
 
 
 class StoredStop(TypedDict):
@@ -83,6 +85,31 @@ def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dic
         fix.recorded_at: fix.recorded_at in wild for fix, _ in tail if fix.implausible is not (fix.recorded_at in wild)
     }
     return [received for received in tail if received.fix.recorded_at not in wild], flags
+
+
+def moves_nothing(route: OpenRoute, before: Mapping[int, Visit], stretch: Stretch, *, radius_meters: float) -> bool:
+    """True if `visits_after` the fixes of a stretch are those `before`: the truck was on its way before it began, and
+    the stretch leads along no stop."""
+    return are_all_left(before, by=stretch.first_at) and all(
+        _is_far(stop, stretch, radius_meters) for stop in route.stops
+    )
+
+
+def are_all_left(visits: Mapping[int, Visit], *, by: datetime) -> bool:
+    """True if the truck has reached some stop, and had left all that it has reached before that time."""
+    return bool(visits) and all(visit.departed_at is not None and visit.departed_at < by for visit in visits.values())
+
+
+def _is_far(stop: StoredStop, stretch: Stretch, meters: float) -> bool:
+    """True where a stop is further from all places within these bounds, by its latitude or by its longitude alone."""
+    degrees = 1.1 * meters / METERS_PER_MILE / MILES_PER_DEGREE
+    latitude = stop["latitude"]
+    if max(stretch.south - latitude, latitude - stretch.north) > degrees:
+        return True
+    poleward = max(abs(stretch.south), abs(stretch.north), abs(latitude))
+    around = (stop["longitude"] - 360, stop["longitude"], stop["longitude"] + 360)
+    across = min(max(stretch.west - longitude, longitude - stretch.east) for longitude in around)
+    return poleward < 89 and across * math.cos(math.radians(poleward)) > degrees
 
 
 def visits_after(

@@ -15,6 +15,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, NotNull, Statement, in_turns
 from domain.lifecycle import Environment
 from domain.queue.jobs import SWEEP_GRACE
+from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK
@@ -140,6 +141,8 @@ class FixBatch(NamedTuple):
     fixes: list[ReceivedFix]
     rest_from: datetime | None
     """`recorded_at` of the first fix that is left for the next job; None if none is left."""
+    newest_at: datetime | None
+    """`recorded_at` of the last fix, also where none were loaded because they move nothing; None if there is none."""
 
 
 class _LoadedFix(NamedTuple):
@@ -154,25 +157,29 @@ class _LoadedFix(NamedTuple):
     is_new: bool
 
 
-_LOAD_FIXES = Statement(
-    _LoadedFix,
-    """
-    SELECT track.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
-           fix.implausible, fix.received_at, fix.recorded_at >= track.since AS is_new
-    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
+_CONTEXTS = """
     CROSS JOIN LATERAL (
-        SELECT coalesce(min(recorded_at), track.since) AS first_at FROM (
+        SELECT least(min(recorded_at), track.since - %(minutes)s::interval) AS first_at FROM (
             SELECT recorded_at FROM positions p
             WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
               AND p.recorded_at < track.since
             ORDER BY recorded_at DESC LIMIT %(context)s) AS shortly_before
     ) AS context
+"""
+"""The beginning of the batch of each `track` (vehicle_id, since)."""
+
+_LOAD_FIXES = Statement(
+    _LoadedFix,
+    f"""
+    SELECT track.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
+           fix.implausible, fix.received_at, fix.recorded_at >= track.since AS is_new
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
+    {_CONTEXTS}
     CROSS JOIN LATERAL (
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
          FROM positions p
          WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-           AND p.recorded_at >= least(context.first_at, track.since - %(minutes)s::interval)
-           AND p.recorded_at < track.since
+           AND p.recorded_at >= context.first_at AND p.recorded_at < track.since
          ORDER BY p.recorded_at DESC LIMIT %(max_context)s)
         UNION ALL
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
@@ -186,21 +193,20 @@ _LOAD_FIXES = Statement(
 )
 
 
-def load_fix_batches(connection: Connection, environment: str, since: Mapping[UUID, datetime]) -> dict[UUID, FixBatch]:
-    """The batch of each of these vehicles; `since` has the time from which on its fixes wait. A vehicle with many fixes
-    gets only the first ones loaded."""
-    portion = max(_MIN_PORTION, _MAX_FIXES // max(1, len(since)))
+def portion_of(trucks: int) -> int:
+    """Most new fixes of each truck in a transaction that processes so many trucks."""
+    return max(_MIN_PORTION, _MAX_FIXES // max(1, trucks))
+
+
+def load_fix_batches(
+    connection: Connection, environment: str, since: Mapping[UUID, datetime], *, portion: int
+) -> dict[UUID, FixBatch]:
+    """The batch of each of these vehicles; `since` has the time from which on its fixes wait. A vehicle with more new
+    fixes than the `portion` gets only the first ones loaded."""
+    if not since:
+        return {}
     rows = _LOAD_FIXES.all(
-        connection,
-        {
-            "environment": environment,
-            "vehicles": list(since),
-            "since": list(since.values()),
-            "context": _CONTEXT_FIXES,
-            "max_context": _MAX_CONTEXT_FIXES,
-            "minutes": _CONTEXT,
-            "portion": portion,
-        },
+        connection, {**_asked(environment, since), "max_context": _MAX_CONTEXT_FIXES, "portion": portion}
     )
     fixes: dict[UUID, list[ReceivedFix]] = {vehicle_id: [] for vehicle_id in since}
     rest_from: dict[UUID, datetime] = {}
@@ -212,7 +218,83 @@ def load_fix_batches(connection: Connection, environment: str, since: Mapping[UU
             continue
         fix = Fix(row.recorded_at, row.latitude, row.longitude, row.speed_mph, row.accuracy_meters, row.implausible)
         fixes[row.vehicle_id].append(ReceivedFix(fix, row.received_at))
-    return {vehicle_id: FixBatch(fixes[vehicle_id], rest_from.get(vehicle_id)) for vehicle_id in since}
+    return {
+        vehicle_id: FixBatch(loaded, rest_from.get(vehicle_id), loaded[-1].fix.recorded_at if loaded else None)
+        for vehicle_id, loaded in fixes.items()
+    }
+
+
+def _asked(environment: str, since: Mapping[UUID, datetime]) -> dict[str, object]:
+    return {
+        "environment": environment,
+        "vehicles": list(since),
+        "since": list(since.values()),
+        "context": _CONTEXT_FIXES,
+        "minutes": _CONTEXT,
+    }
+
+
+class Stretch(NamedTuple):
+    """The way of a truck over a whole batch of fixes, none of which is implausible: its times, and its bounds in
+    degrees."""
+
+    vehicle_id: UUID
+    first_at: datetime
+    newest_at: datetime
+    south: float
+    north: float
+    west: float
+    east: float
+
+
+_STRETCHES = Statement(
+    Stretch,
+    f"""
+    SELECT track.vehicle_id, way.first_at, way.newest_at, way.south, way.north, way.west, way.east
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(newest)s::timestamptz[])
+        AS track (vehicle_id, since, newest_at)
+    {_CONTEXTS}
+    CROSS JOIN LATERAL (
+        SELECT min(recorded_at) AS first_at, max(recorded_at) AS newest_at, min(latitude) AS south,
+               max(latitude) AS north, min(longitude) AS west, max(longitude) AS east,
+               bool_and(is_steady) AND count(*) <= %(most)s AS is_steady
+        FROM (
+            SELECT recorded_at, latitude, longitude,
+                   NOT implausible AND coalesce(
+                       (abs(latitude - lag(latitude) OVER way)
+                        + abs(longitude - lag(longitude) OVER way) * cosd(latitude)) * %(a_degree)s::interval
+                       <= recorded_at - lag(recorded_at) OVER way, true) AS is_steady
+            FROM (
+                SELECT recorded_at, latitude, longitude, implausible FROM positions p
+                WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
+                  AND p.recorded_at >= context.first_at AND p.recorded_at <= track.newest_at
+                ORDER BY p.recorded_at LIMIT %(most)s + 1) AS one
+            WINDOW way AS (ORDER BY recorded_at)) AS fix
+    ) AS way
+    WHERE way.is_steady
+    """,
+)
+"""The way along a meridian and then along a parallel is never shorter than the straight one. So where even that way
+leaves the fastest truck enough time, each fix could follow the one before it."""
+
+_A_DEGREE = timedelta(hours=MILES_PER_DEGREE / (arrivals.FASTEST_TRUCK_MPH - 1))
+"""The time of the fastest truck for a degree of latitude, and a little more, so that rounding decides nothing."""
+
+
+def load_stretches(
+    connection: Connection, environment: str, tracks: Sequence[Track], since: Mapping[UUID, datetime], *, portion: int
+) -> dict[UUID, Stretch]:
+    """The stretches of these tracks where the whole batch is sure to be plausible; arguments as of `load_fix_batches`.
+    Most batches of trucks on their way are, and this takes a third of the time of loading and judging each fix."""
+    if not tracks:
+        return {}
+    asked = {
+        **_asked(environment, {track.vehicle_id: since[track.vehicle_id] for track in tracks}),
+        "newest": [track.newest_at for track in tracks],
+        "a_degree": _A_DEGREE,
+        "most": min(portion, _MAX_CONTEXT_FIXES),
+    }
+    return {row.vehicle_id: row for row in _STRETCHES.all(connection, asked)}
 
 
 class Flag(NamedTuple):

@@ -50,8 +50,10 @@ def process_vehicles(
     since = {
         track.vehicle_id: fixes_to_visits.first_that_may_count(track, route, early=early) for track, route in moving
     }
-    batches = tracks.load_fix_batches(connection, environment, since)
     visits = load_visits(connection, [route.id for _, route in moving])
+    batches = _load_batches(
+        connection, environment, moving, since, visits, radius_meters=settings.arrival_radius_meters
+    )
 
     # Decide.
     found = _compare(moving, batches, visits, early=early, radius_meters=settings.arrival_radius_meters)
@@ -60,7 +62,7 @@ def process_vehicles(
     # Store, and collect the jobs that follow.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
     tracks.flag_implausible(connection, Environment(environment), found.flags, companies, now=now)
-    rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in batches.items() if rest is not None}
+    rest_from = {vehicle_id: batch.rest_from for vehicle_id, batch in batches.items() if batch.rest_from is not None}
     tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
     followed, unwatched = _watched(locked, current, batches, found.visits)
     watches.unwatch(connection, environment, unwatched)
@@ -81,6 +83,38 @@ def process_vehicles(
         now=now,
     )
     return Processed(*_new_ends(changed, visits, found.visits))
+
+
+def _load_batches(
+    connection: Connection,
+    environment: str,
+    moving: Sequence[tuple[Track, OpenRoute]],
+    since: Mapping[UUID, datetime],
+    visits: Mapping[UUID, dict[int, Visit]],
+    *,
+    radius_meters: float,
+) -> dict[UUID, FixBatch]:
+    """The batch of each truck; without fixes where they move nothing. Most trucks that are looked at or compared with
+    their road are far from every stop."""
+    on_road = {
+        track.vehicle_id: (track, route)
+        for track, route in moving
+        if (track.look is not None or track.watch_at is not None)
+        and fixes_to_visits.are_all_left(visits.get(route.id, {}), by=since[track.vehicle_id])
+    }
+    portion = tracks.portion_of(len(since))
+    stretches = tracks.load_stretches(
+        connection, environment, [track for track, _ in on_road.values()], since, portion=portion
+    )
+    batches = {
+        vehicle_id: FixBatch([], None, stretch.newest_at)
+        for vehicle_id, stretch in stretches.items()
+        if fixes_to_visits.moves_nothing(
+            route := on_road[vehicle_id][1], visits[route.id], stretch, radius_meters=radius_meters
+        )
+    }
+    rest = {vehicle_id: at for vehicle_id, at in since.items() if vehicle_id not in batches}
+    return batches | tracks.load_fix_batches(connection, environment, rest, portion=portion)
 
 
 class _Findings(NamedTuple):
@@ -201,11 +235,12 @@ def _watched(
     }
     followed = []
     for track in watched:
-        fixes = batches[track.vehicle_id].fixes if track.vehicle_id in active else []
-        if fixes and track.watch_at is not None and fixes[-1].fix.recorded_at >= track.watch_at:
+        if track.vehicle_id not in active or track.watch_at is None:
+            continue
+        _, rest_from, newest_at = batches[track.vehicle_id]
+        if newest_at is not None and newest_at >= track.watch_at:
             route = current[track.vehicle_id]
-            rest = batches[track.vehicle_id].rest_from
-            followed.append(WatchedTruck(track, route.id, visits.get(route.id, {}), rest))
+            followed.append(WatchedTruck(track, route.id, visits.get(route.id, {}), rest_from))
     return followed, [track.vehicle_id for track in watched if track.vehicle_id not in active]
 
 
@@ -227,8 +262,8 @@ def _looked_at(
         route, look = current.get(track.vehicle_id), track.look
         if route is None or look is None or route.status != RouteStatus.ACTIVE:
             continue
-        fixes, rest_from = batches[track.vehicle_id]
-        if fixes and fixes[-1].fix.recorded_at >= look.since:
+        _, rest_from, newest_at = batches[track.vehicle_id]
+        if newest_at is not None and newest_at >= look.since:
             trucks.append(TruckToLookAt(track, route.id, visits.get(route.id, {}), rest_from))
     return trucks
 

@@ -1,0 +1,147 @@
+"""Fixes of trucks far from every stop are not loaded, and everything is as if they were."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from domain.contract.shapes import Position
+from domain.database.connections import Connection
+from domain.lifecycle import Environment
+from domain.roads import Point, great_circle_miles
+from domain.settings import Settings
+from domain.telematics import tracks
+from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit
+from domain.telematics.fixes_to_visits import OpenRoute, StoredStop, believed_fixes, moves_nothing, visits_after
+from domain.telematics.tracks import ReceivedFix, Stretch, Track, load_fix_batches, load_stretches
+from tests.domain.helpers import post
+from tests.domain.trucks import HOME, active_route, minutes, process
+from tests.factories import Fleet
+from tests.repeatable import examples
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EARLY = timedelta(hours=12)
+TRUCK_ID = UUID(int=1)
+
+
+def stretch_of(fixes: list[Fix]) -> Stretch:
+    latitudes, longitudes = [fix.latitude for fix in fixes], [fix.longitude for fix in fixes]
+    bounds = min(latitudes), max(latitudes), min(longitudes), max(longitudes)
+    return Stretch(TRUCK_ID, fixes[0].recorded_at, fixes[-1].recorded_at, *bounds)
+
+
+Degrees = tuple[float, float]
+OFF = st.tuples(st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
+
+
+@hypothesis_settings(deadline=None, max_examples=examples(300), derandomize=True)
+@example((0.0, 179.999), [(0.0, 0.002)], [(0.0, 0.0)], -3.0, 250.0)  # across the antimeridian
+@example((60.0, 0.0), [(0.0, 0.003)], [(0.0, 0.0)], -3.0, 250.0)  # a degree of longitude is half as long
+@example((41.4, -88.1), [(0.0, 0.0)], [(0.01, 0.0)] * 5, 3.0, 250.0)  # departed earlier than is known
+@given(
+    st.sampled_from([(41.4, -88.1), (0.0, 179.999), (-70.0, -179.999), (88.995, 10.0), (89.9, 0.0)]),
+    st.lists(OFF, min_size=1, max_size=3),
+    st.lists(OFF, min_size=1, max_size=8),
+    st.floats(-3, 3),
+    st.sampled_from([100.0, 250.0, 1000.0]),
+)
+def test_a_stretch_far_from_every_stop_moves_nothing(
+    place: Degrees, stops: list[Degrees], way: list[Degrees], departed: float, radius_meters: float
+) -> None:
+    def at(off: Degrees) -> Point:
+        return Point(place[0] + off[0], (place[1] + off[1] + 180) % 360 - 180)
+
+    points = [at(stop) for stop in stops]
+    route = OpenRoute(
+        *(UUID(int=2), UUID(int=3), "live", TRUCK_ID, "active", NOON),
+        [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in points],
+        *(NOON, NOON - EARLY),
+    )
+    track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, None, None)
+    fixes = [Fix(NOON + minutes(number), *at(off), speed_mph=30.0) for number, off in enumerate(way)]
+    before = {0: Visit(NOON - minutes(9), departed_at=NOON + minutes(departed))}
+    if moves_nothing(route, before, stretch_of(fixes), radius_meters=radius_meters):
+        assert all(
+            great_circle_miles(stop, fix.point) * METERS_PER_MILE > radius_meters for stop in points for fix in fixes
+        )
+        received = [ReceivedFix(fix, fix.recorded_at) for fix in fixes]
+        after = visits_after(route, track, before, received, early=EARLY, radius_meters=radius_meters)
+        assert after == before
+
+
+@hypothesis_settings(
+    deadline=None,
+    max_examples=examples(60),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+@given(
+    st.sampled_from([0.0, 41.0, 60.0]),
+    st.lists(st.tuples(st.sampled_from([1, 30, 900]), st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=9),
+    st.sampled_from([0.005, 0.05, 0.5]),
+)
+def test_no_fix_of_a_stretch_is_implausible(
+    connection: Connection,
+    fleet: Fleet,
+    now: datetime,
+    latitude: float,
+    steps: list[tuple[int, float, float]],
+    degrees: float,
+) -> None:
+    with connection.transaction(force_rollback=True):
+        moment, north, east, fixes = now - minutes(200), latitude, -88.0, list[Position]()
+        for seconds, more_north, more_east in steps:
+            moment += timedelta(seconds=seconds)
+            north, east = north + degrees * more_north, east + degrees * more_east
+            fixes.append(Position(north, east, moment, unit_number="101"))
+        post(connection, fleet.live, fixes, now=now)
+        track = Track("(0,1)", fleet.trucks[0], fixes[0].recorded_at, fixes[0].recorded_at, moment, None, None)
+        since = {track.vehicle_id: fixes[len(fixes) // 2].recorded_at}
+        stretches = load_stretches(connection, Environment.LIVE, [track], since, portion=50)
+        (batch,) = load_fix_batches(connection, Environment.LIVE, since, portion=50).values()
+        believed, flags = believed_fixes(batch.fixes)
+        if stretches:
+            assert not flags
+            assert [*stretches.values()] == [
+                stretch_of([fix for fix, _ in believed])._replace(vehicle_id=track.vehicle_id)
+            ]
+        elif all(seconds == 900 for seconds, *_ in steps):
+            assert degrees == 0.5, "an ordinary way is a stretch"
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
+    connection: Connection,
+    fleet: Fleet,
+    settings: Settings,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    is_watched: bool,
+) -> None:
+    active_route(connection, settings, fleet, now=now)
+    fixes = [
+        Position(
+            HOME.latitude, HOME.longitude + 0.01 * number, now + minutes(4 + number), unit_number="101", speed_mph=31.0
+        )
+        for number in range(1, 31)
+    ]
+    post(connection, fleet.live, fixes[:5], now=now + minutes(9))
+    process(connection, settings, fleet, now=now + minutes(9))
+    connection.execute(
+        "UPDATE tracks SET watch_at = %s, watch_from = %s WHERE vehicle_id = %s",
+        (*([fixes[20].recorded_at] * 2 if is_watched else [None, None]), fleet.trucks[0]),
+    )
+    post(connection, fleet.live, fixes[5:], now=now + minutes(35))
+    connection.execute("UPDATE tracks SET unprocessed_from = %s", (fixes[20].recorded_at,))
+    asked = list[UUID]()
+
+    def counted(connection: Connection, environment: str, since: dict[UUID, datetime], *, portion: int) -> object:
+        asked.extend(since)
+        return load_fix_batches(connection, environment, since, portion=portion)
+
+    monkeypatch.setattr(tracks, "load_fix_batches", counted)
+    process(connection, settings, fleet, now=now + minutes(35))
+    assert asked == ([] if is_watched else [fleet.trucks[0]])
