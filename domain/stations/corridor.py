@@ -7,8 +7,9 @@ millionths of a mile, and a distance of zero by those 5 m.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,6 @@ from domain.roads.sphere import (
     miles_of_chords,
     norms,
     rows_of_vectors,
-    unit_vectors,
 )
 
 PIECE_MILES = 10.0
@@ -74,28 +74,50 @@ class StationIndex:
         found, stations = self.tree.query(boxes)
         pairs = np.sort(stations * len(line) + box_pieces[found])  # by station, then along the road
         station, piece = np.divmod(pairs[_begins(pairs)], len(line))
-        return _passes(line, line_miles, self.vectors, station, piece, max_detour_miles)
+        found = _passes(rows_of_vectors(line), line_miles, self.vectors, station, piece, max_detour_miles)
+        return [*starmap(StationPass, found)]
 
 
-def passes_by(places: Sequence[tuple[float, float]], road: Road, max_detour_miles: float) -> list[StationPass]:
-    """The passes by places that are asked for once, as `StationIndex.passes` finds them. For a few places no index is
-    built: each is compared with each piece of the road, in a third of the time."""
-    line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
-    if len(places) * len(line) > MOST_PAIRS:
-        return StationIndex.build([""] * len(places), places).passes(road, max_detour_miles)
-    vectors = unit_vectors(np.array(places, dtype=np.float64).reshape(-1, 2))
+Places = Sequence[tuple[float, float]]
+"""Latitude and longitude of each, in degrees."""
+
+
+def passes_by(searches: Sequence[tuple[Places, Road]], max_detour_miles: float) -> list[list[StationPass]]:
+    """The passes of each road by places of its own that are asked for once, as `StationIndex.passes` finds them. For a
+    few places no index is built: each is compared with each piece of its road, in a third of the time. All roads are
+    searched at once, laid end to end, which takes half the time of thirty searches."""
+    if any(len(places) * len(road.line) > MOST_PAIRS for places, road in searches):
+        return [
+            StationIndex.build([""] * len(places), places).passes(road, max_detour_miles) for places, road in searches
+        ]
+    places = [place for places, _ in searches for place in places]
+    vectors = rows_of_vectors(np.array(places, dtype=np.float64).reshape(-1, 2))
+    lines, miles = zip(*(densified(road.line, road.line_miles, PIECE_MILES) for _, road in searches), strict=True)
+    line_vectors = rows_of_vectors(np.concatenate(lines))
     reach = math.cos(min((max_detour_miles + PIECE_MILES + 1) / EARTH_RADIUS_MILES, math.pi))
-    station, piece = np.nonzero(vectors @ unit_vectors(line)[:-1].T >= reach)
-    return _passes(line, line_miles, vectors.T, station, piece, max_detour_miles)
+    pairs, owners, begin = list[Array](), list[tuple[int, int]](), 0
+    for number, ((own, _), line) in enumerate(zip(searches, lines, strict=True)):
+        first, end = len(owners), begin + len(line)
+        near = vectors[:, first : first + len(own)].T @ line_vectors[:, begin : end - 1] >= reach
+        pairs.append(np.add(near.nonzero(), [[first], [begin]]))
+        owners += [(number, at) for at in range(len(own))]
+        begin = end
+    station, piece = np.concatenate(pairs, axis=1)
+    found: list[list[StationPass]] = [[] for _ in searches]
+    for at, mile, detour_miles in _passes(
+        line_vectors, np.concatenate(miles), vectors, station, piece, max_detour_miles
+    ):
+        number, place = owners[at]
+        found[number].append(StationPass(place, mile, detour_miles))
+    return found
 
 
 def _passes(
-    line: Array, line_miles: Array, vectors: Array, station: _Ids, piece: _Ids, max_detour_miles: float
-) -> list[StationPass]:
-    """The passes among pairs of a station and a piece of the line, in order, with all that may be near. `vectors` are
-    the (3, n) places of the stations."""
+    line_vectors: Array, line_miles: Array, vectors: Array, station: _Ids, piece: _Ids, max_detour_miles: float
+) -> Iterator[tuple[int, float, float]]:
+    """The fields of the passes among pairs of a station and a piece of the line, in order, with all that may be near.
+    `vectors` are the (3, n) places of the stations."""
     # The nearest point of each piece to each station near it.
-    line_vectors = rows_of_vectors(line)
     pieces = np.diff(line_vectors)
     length_squared = dots(pieces, pieces)
     start, along, target = line_vectors.take(piece, 1), pieces.take(piece, 1), vectors.take(station, 1)
@@ -120,7 +142,7 @@ def _passes(
     nearest = np.flatnonzero(within)[nearest[_begins(stretch[nearest])]]
     nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
     detours = np.minimum(miles_of_chords(chords[nearest]), max_detour_miles)
-    return [*map(StationPass, station[nearest].tolist(), miles[nearest].tolist(), detours.tolist())]
+    return zip(station[nearest].tolist(), miles[nearest].tolist(), detours.tolist(), strict=True)
 
 
 def _begins(ordered: _Ids) -> NDArray[np.bool_]:

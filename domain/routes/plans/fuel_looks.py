@@ -14,14 +14,13 @@ from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, Outlook, next
 from domain.clock import later
 from domain.database.connections import Connection
 from domain.lifecycle import Environment
-from domain.planning.deviations import TrackedFix
 from domain.routes.plans.fuel_outlooks import (
     FuelAhead,
     FuelOfTrip,
+    TruckOnTrip,
     fuel_ahead,
     fuel_by_miles,
     fuel_of_trips,
-    levels_of_trips,
 )
 from domain.routes.plans.replans import (
     LEAST_BETWEEN,
@@ -46,6 +45,10 @@ class TruckToLookAt(NamedTuple):
     visits: Mapping[int, Visit]
     until: datetime | None
 
+    @property
+    def arrivals(self) -> dict[int, datetime]:
+        return {stop: visit.arrived_at for stop, visit in self.visits.items()}
+
 
 class Shortfall(NamedTuple):
     """The fuel of a truck, or the level of its next purchase, does not last, and a new plan may be made. `at` is the
@@ -67,12 +70,14 @@ def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[Tr
     due = _due(connection, environment, waiting, by_vehicle)
     trips = fuel_of_trips(connection, [by_vehicle[vehicle_id].route_id for vehicle_id in due]) if due else {}
     watched = {trip.vehicle_id: trip for trip in trips.values() if trip.watch_burn and trip.coarse_way is not None}
-    is_live = environment == Environment.LIVE
-    known = {vehicle_id: (trip, due[vehicle_id]) for vehicle_id, trip in watched.items() if is_live and not trip.waits}
-    levels = levels_of_trips(connection, environment, list(known.values()))
-    looked = {
-        vehicle_id: _look_on(connection, by_vehicle[vehicle_id], trip, due[vehicle_id], levels.get(vehicle_id))
+    on_trips = {
+        vehicle_id: TruckOnTrip(trip, by_vehicle[vehicle_id].arrivals, due[vehicle_id])
         for vehicle_id, trip in watched.items()
+    }
+    found = fuel_ahead(connection, environment, (truck for truck in on_trips.values() if not truck.trip.waits))
+    looked = {
+        vehicle_id: _look_on(connection, by_vehicle[vehicle_id], truck, found.get(vehicle_id))
+        for vehicle_id, truck in on_trips.items()
     }
     looks.end_looks(connection, environment, [vehicle_id for vehicle_id in due if vehicle_id not in looked])
     looks.store_looks(
@@ -102,38 +107,28 @@ def _due(
     return looks.due_fixes(connection, environment, waiting, until, newest=environment == Environment.LIVE)
 
 
-def _look_on(
-    connection: Connection,
-    truck: TruckToLookAt,
-    trip: FuelOfTrip,
-    at: datetime,
-    fixes: Sequence[TrackedFix] | None,
-) -> _Looked:
-    """Looks at a truck as often as its fixes make it due: once, if they are live."""
-    vehicle_id, looked = truck.track.vehicle_id, _look(connection, truck, trip, truck.track.low_since, at, fixes)
-    for _ in range(_MOST_LOOKS if trip.environment != Environment.LIVE else 0):
+def _look_on(connection: Connection, to_look_at: TruckToLookAt, truck: TruckOnTrip, found: FuelAhead | None) -> _Looked:
+    """Looks at a truck as often as its fixes make it due: once, if they are live. `found` is its fuel at the first
+    time."""
+    track, environment = to_look_at.track, truck.trip.environment
+    looked = _look(connection, truck, found, track.low_since)
+    for _ in range(_MOST_LOOKS if environment != Environment.LIVE else 0):
         if looked.shortfall is not None:
             break
-        due = _due(connection, trip.environment, {vehicle_id: looked.look}, {vehicle_id: truck})
+        due = _due(connection, environment, {track.vehicle_id: looked.look}, {track.vehicle_id: to_look_at})
         if not due:
             break
-        looked = _look(connection, truck, trip, looked.low_since, due[vehicle_id])
+        truck = truck._replace(at=due[track.vehicle_id])
+        found = fuel_ahead(connection, environment, [truck]).get(track.vehicle_id)
+        looked = _look(connection, truck, found, looked.low_since)
     return looked
 
 
-def _look(
-    connection: Connection,
-    truck: TruckToLookAt,
-    trip: FuelOfTrip,
-    low_since: datetime | None,
-    at: datetime,
-    fixes: Sequence[TrackedFix] | None = None,
-) -> _Looked:
+def _look(connection: Connection, truck: TruckOnTrip, found: FuelAhead | None, low_since: datetime | None) -> _Looked:
+    trip, arrivals, at = truck
     again = NextLook(later(at, SOONEST), ANY_PERCENT, later(at, 2 * SOONEST))
     if trip.waits:
         return _Looked(again, low_since)
-    arrivals = {stop: visit.arrived_at for stop, visit in truck.visits.items()}
-    found = fuel_ahead(connection, trip, arrivals, at=at, fixes=fixes)
     if found is not None and not found.sends_levels:
         return _look_by_miles(fuel_by_miles(connection, trip, arrivals, at=at), low_since, at)
     if found is None or not found.is_current:

@@ -1,7 +1,7 @@
 """The fuel of trucks on their way: their levels along the road of the newest plan, and what is ahead of them by the
 driver's plan; without levels, their miles. The rules are in `burn/shortfalls.py` and `burn/by_miles.py`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -16,7 +16,7 @@ from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, TimelineEntry
 from domain.lifecycle import Environment
 from domain.planning.coarse_ways import CoarseWay, unpack_way
-from domain.planning.deviations import PlannedWay, TrackedFix
+from domain.planning.deviations import PlannedWay, TrackedFix, miles_on_ways
 from domain.roads import Point
 from domain.routes.plans.planned_stops import SHORTER_BY, planned_way
 from domain.telematics.looks import read_some_levels, read_some_places
@@ -129,30 +129,33 @@ class FuelAhead(NamedTuple):
         return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}"
 
 
-def levels_of_trips(
-    connection: Connection, environment: str, trips: Sequence[tuple[FuelOfTrip, datetime]]
-) -> dict[UUID, list[TrackedFix]]:
-    """Some levels of each trip's truck up to the fix recorded at that time, by vehicle."""
-    return read_some_levels(connection, environment, {trip.vehicle_id: (trip.as_of, at) for trip, at in trips})
+class TruckOnTrip(NamedTuple):
+    """A truck on its way. `arrivals` has the route's stops that it has reached; its fixes up to the one recorded `at`
+    that time count."""
+
+    trip: FuelOfTrip
+    arrivals: Mapping[int, datetime]
+    at: datetime
 
 
-def fuel_ahead(
-    connection: Connection,
-    trip: FuelOfTrip,
-    arrivals: Mapping[int, datetime],
-    *,
-    at: datetime,
-    fixes: Sequence[TrackedFix] | None = None,
-) -> FuelAhead | None:
-    """The fuel of a truck by its levels up to the fix recorded at that time, which are read unless `fixes` has them;
-    `arrivals` has the route's stops. None where no road is known."""
-    if trip.coarse_way is None:
-        return None
-    if fixes is None:
-        fixes = levels_of_trips(connection, trip.environment, [(trip, at)])[trip.vehicle_id]
-    coarse = unpack_way(trip.coarse_way)
-    way = _way(trip, coarse, arrivals)
-    levels = _levels(way, fixes)
+def fuel_ahead(connection: Connection, environment: str, trucks: Iterable[TruckOnTrip]) -> dict[UUID, FuelAhead]:
+    """The fuel of trucks by their levels, by vehicle. Trucks without a known road are left out. Thirty at once take two
+    thirds of the time."""
+    known = [(one, unpack_way(one.trip.coarse_way)) for one in trucks if one.trip.coarse_way is not None]
+    if not known:
+        return {}
+    fixes = read_some_levels(connection, environment, {trip.vehicle_id: (trip.as_of, at) for (trip, _, at), _ in known})
+    ways = [(_way(trip, coarse, arrivals), fixes[trip.vehicle_id]) for (trip, arrivals, _), coarse in known]
+    return {
+        trip.vehicle_id: _fuel_ahead(trip, coarse, way, of_truck, miles)
+        for ((trip, _, _), coarse), (way, of_truck), miles in zip(known, ways, miles_on_ways(ways), strict=True)
+    }
+
+
+def _fuel_ahead(
+    trip: FuelOfTrip, coarse: CoarseWay, way: PlannedWay, fixes: Sequence[TrackedFix], miles: Sequence[float | None]
+) -> FuelAhead:
+    levels = _levels(fixes, miles)
     mile = levels[-1].mile if levels else 0.0
     number, ahead = _ahead(trip, coarse, way, mile)
     planned = PlannedBurn(coarse.mpg, coarse.capacity_gallons)
@@ -219,10 +222,10 @@ def _newest_mileage(connection: Connection, trip: FuelOfTrip, coarse: CoarseWay)
     return coarse.mpg if coarse.mpg_is_measured else burn.mpg, spread_share
 
 
-def _levels(way: PlannedWay, fixes: Sequence[TrackedFix]) -> list[LevelAtMile]:
+def _levels(fixes: Sequence[TrackedFix], miles: Sequence[float | None]) -> list[LevelAtMile]:
     """The levels on the road. A truck that goes back a little has not moved."""
     levels: list[LevelAtMile] = []
-    for fix, mile in zip(fixes, way.miles_of(fixes) if fixes else (), strict=True):
+    for fix, mile in zip(fixes, miles, strict=True):
         if mile is not None and fix.fuel_percent is not None:
             levels.append(LevelAtMile(fix.recorded_at, max(mile, levels[-1].mile if levels else 0.0), fix.fuel_percent))
     return levels

@@ -8,7 +8,7 @@ from domain.burn.figures import Burn
 from domain.burn.shortfalls import Outlook
 from domain.database.connections import Connection
 from domain.planning.plan_tasks import PlanTask, RouteToPlan
-from domain.routes.plans.fuel_outlooks import FuelAhead, fuel_ahead, fuel_of_trips
+from domain.routes.plans.fuel_outlooks import FuelAhead, TruckOnTrip, fuel_ahead, fuel_of_trips
 from domain.routes.visits import load_visits
 
 
@@ -24,7 +24,8 @@ def _fuel_ahead(connection: Connection, route: RouteToPlan, as_of: datetime) -> 
     if trip is None:
         return None
     visits = load_visits(connection, [route.id]).get(route.id, {})
-    return fuel_ahead(connection, trip, {stop: visit.arrived_at for stop, visit in visits.items()}, at=as_of)
+    truck = TruckOnTrip(trip, {stop: visit.arrived_at for stop, visit in visits.items()}, as_of)
+    return fuel_ahead(connection, trip.environment, [truck]).get(trip.vehicle_id)
 
 
 def _as_measured(task: PlanTask, ahead: FuelAhead) -> PlanTask:

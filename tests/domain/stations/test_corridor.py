@@ -11,7 +11,8 @@ from scipy.spatial import cKDTree
 
 from domain.roads import Leg, Point, Road, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE, densified, segment_miles, unit_vectors
-from domain.stations.corridor import StationIndex, StationPass
+from domain.stations import corridor
+from domain.stations.corridor import StationIndex, StationPass, passes_by
 
 LIMIT_MILES = 5.0
 SAMPLE_MILES = 0.02
@@ -125,6 +126,21 @@ def test_turning_round_beside_a_station_is_one_pass() -> None:
 def test_winding_beside_a_station_is_one_pass() -> None:
     zigzag = road(*((40.0 + 0.03 * (i % 2), -100.0 + 0.02 * i) for i in range(6)))
     assert len(passes(zigzag, (40.0, -99.95))) == 1
+
+
+@pytest.mark.parametrize("most_pairs", [0, corridor.MOST_PAIRS])
+def test_roads_that_are_searched_at_once_have_the_passes_of_their_own_places(
+    most_pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corridor, "MOST_PAIRS", most_pairs)
+    rng, searches = random.Random(1), []
+    for number in range(8):
+        one = wandering_road(rng, Point(38.0, -97.0 + number / 10))
+        near = [Point(*rng.choice(one.line.tolist())) for _ in range(number % 4)]
+        searches.append(([ahead(place, rng.uniform(0, 360), rng.uniform(0, 9)) for place in near], one))
+    together = passes_by(searches, LIMIT_MILES)
+    assert together == [passes(one, *places) if places else [] for places, one in searches]
+    assert any(together)
 
 
 def test_a_station_at_the_limit_is_in_the_corridor() -> None:
