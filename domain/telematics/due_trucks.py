@@ -72,11 +72,12 @@ _MAKE_DUE = Statement(
         SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at, t.look_from, t.look_below_percent, t.look_by,
                fixes.south, fixes.north, fixes.moments, fixes.latitudes, fixes.longitudes, fixes.fuel_percents,
                t.look_from <= fixes.newest_at
-               AND (t.look_by <= fixes.newest_at OR t.look_below_percent > fixes.least_percent) AS may_look
+               AND (t.look_by <= fixes.newest_at OR t.look_below_percent > fixes.least_percent)
+               AND (%(is_live)s AND t.unprocessed_from <= fixes.oldest_at) IS NOT TRUE AS may_look
         FROM (SELECT vehicle_id, min(latitude) - %(degrees)s AS south, max(latitude) + %(degrees)s AS north,
                      array_agg(recorded_at) AS moments, array_agg(latitude) AS latitudes,
                      array_agg(longitude) AS longitudes, array_agg(fuel_percent) AS fuel_percents,
-                     max(recorded_at) AS newest_at, min(fuel_percent) AS least_percent
+                     min(recorded_at) AS oldest_at, max(recorded_at) AS newest_at, min(fuel_percent) AS least_percent
               FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
                           %(longitudes)s::float8[], %(fuel_percents)s::float8[])
                   AS fix (vehicle_id, recorded_at, latitude, longitude, fuel_percent)
@@ -128,7 +129,8 @@ _MAKE_DUE = Statement(
 latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`) or that its fuel does
 not last (`looks`). Fixes far from every stop, and fixes that are too early for the route, move no route. They are
 stored, and rules that read older fixes find them. Where the newest fix and the lowest level of a truck make no look
-due, the levels are not unpacked, which would take a twentieth of PostgreSQL's time for a fix.
+due, the levels are not unpacked, which would take a twentieth of PostgreSQL's time for a fix. A live truck that is due
+with older fixes waits for the look anyway, so its track is not stored once more.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 
@@ -162,6 +164,7 @@ def make_trucks_due(
             "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_MILE / MILES_PER_DEGREE,
             "stale": arrivals.STALE_DRAFT_AFTER,
             "early": early,
+            "is_live": is_live,
             "now": now,
             "look_at": now.replace(second=0, microsecond=0) + LOOKS_WAIT if is_live else now,
         },

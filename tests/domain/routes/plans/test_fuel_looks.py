@@ -29,6 +29,7 @@ from tests.domain.helpers import corrected_by_hand, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
 from tests.factories import DOT, Fleet, put_demo_stations
 from tests.jobs import jobs_after, jobs_of
+from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -195,21 +196,35 @@ def test_few_fixes_have_the_fuel_looked_at(journey: Journey) -> None:
     assert jobs <= 4  # of 44
 
 
+def times_stored(journey: Journey) -> int:
+    """The number of times that this transaction has stored a track."""
+    (row,) = named(journey.connection).execute(
+        "SELECT n_tup_upd::int AS times FROM pg_stat_xact_user_tables WHERE relname = 'tracks'"
+    )
+    times: int = row.times
+    return times
+
+
 @in_both
 def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey: Journey) -> None:
     is_live = journey.tenant.environment == Environment.LIVE
     Truck(journey, 1.0).drive(30)
-    first, *further = journey.fixes(Leg(28, 29), minutes_apart=0.25)
+    late, first, *further = journey.fixes(Leg(28, 29.25), minutes_apart=0.25)
     journey.connection.execute(
         "UPDATE tracks SET look_from = %(at)s, look_by = %(at)s WHERE vehicle_id = %(vehicle)s",
-        {"at": first.recorded_at, "vehicle": journey.fleet.trucks[0]},
+        {"at": late.recorded_at, "vehicle": journey.fleet.trucks[0]},
     )
+    stored = [times_stored(journey)]
     for fix in (first, *further):
         journey.now = fix.recorded_at
         post(journey.connection, journey.tenant, [fix], now=journey.now)
         assert len(jobs_of(journey.connection)) == (0 if is_live else 1)
+        stored.append(times_stored(journey))
+    assert [after - before for before, after in pairwise(stored)] == [2] + [1 if is_live else 2] * len(further)
     waits_until = journey.track.unprocessed_since
     assert not is_live or waits_until == first.recorded_at.replace(second=0, microsecond=0) + LOOKS_WAIT
+    post(journey.connection, journey.tenant, [late], now=journey.now)
+    assert journey.track.unprocessed_from == late.recorded_at
     (job,) = journey.swept()
     journey.run([job])
     assert journey.track.look_by > fix.recorded_at
