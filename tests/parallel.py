@@ -6,6 +6,7 @@ hands the pipes to the loaded process and stays as long as the worker. Where tha
 Python.
 """
 
+import importlib
 import json
 import os
 import select
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
@@ -50,14 +52,15 @@ def loaded_tests(arguments: Sequence[str]) -> Iterator[list[str]]:
 
 
 def serve() -> None:
-    """Loads the tests, then forks a worker for each connection until its standard input ends. Returns there, and in
-    each worker once it has run."""
+    """Loads the tests and the service, then forks a worker for each connection until its standard input ends. Returns
+    there, and in each worker once it has run."""
     import pytest  # the program of the workers has no packages
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     listener = socket.socket(fileno=int(sys.argv[1]))
     # Capturing would give modules a standard output to keep that is closed when they are used.
     pytest.main(["--collect-only", "-qq", "-n0", "--capture=no", "-p", "no:cacheprovider", *sys.argv[2:]])
+    importlib.import_module("tests.loaded")
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         if os.fork() == 0:
@@ -83,11 +86,38 @@ def _work(connection: socket.socket) -> None:
     os.environ.update(environment)
     time.tzset()
     os.chdir(folder)
+    _begin_forkserver()
     sys.argv = ["-c"]
     sys.stdin = os.fdopen(0, closefd=False)
     connection.sendall(b"\n")
     threading.Thread(target=_die_with, args=[connection], daemon=True).start()
     exec(eval(sys.stdin.readline()), vars(sys.modules["__main__"]))
+
+
+def _begin_forkserver() -> None:
+    """Begins the process from which this worker forks those of the service (`forking.py`). It is forked, too: it would
+    take four seconds to load them."""
+    from multiprocessing import forkserver, resource_tracker, util
+    from unittest.mock import patch
+
+    resource_tracker.ensure_running()
+    with patch.object(util, "spawnv_passfds", _fork_python):
+        forkserver.ensure_running()
+
+
+def _fork_python(_: str, line: Sequence[str], kept: Sequence[int]) -> int:
+    """Does in a fork what `PYTHON -c LINE` would do, which keeps these files of its parent. Gives its process id."""
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)  # the worker's own is the pipe to pytest
+        for first, last in pairwise([2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]):
+            os.closerange(first + 1, last)
+        try:
+            exec(line[-1], {})
+        finally:
+            os._exit(0)
+    return pid
 
 
 def _die_with(connection: socket.socket) -> None:

@@ -1,12 +1,14 @@
 """Workers of pytest that are forked from one process which has loaded the tests."""
 
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests import parallel
 from tests.conftest import arguments_of_loading
 from tests.deploy.test_embedded import is_running
 from tests.domain import test_lifecycle as lifecycle
@@ -71,6 +73,5 @@ def test_a_worker_ends_with_the_process_that_pytest_knows(python: list[str]) -> 
 
 
 def test_a_worker_starts_by_itself_where_nothing_has_loaded_the_tests(tmp_path: Path) -> None:
-    with loaded_tests(["--version"]) as ended:
-        pass
-    assert told_by_a_worker(ended, tmp_path) == f"False {tmp_path.name}"
+    python = [sys.executable, "-IS", parallel.__file__, str(tmp_path / "gone")]
+    assert told_by_a_worker(python, tmp_path) == f"False {tmp_path.name}"
