@@ -10,18 +10,19 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import msgspec
 import typer
 
 from deploy.cli.failures import CommandFailed
-from domain.accounts.companies import UnknownCompany
-from domain.audit.entries import Actor
 from domain.contract.shapes import moment_of
 from domain.fleet.matching import Matched
 from domain.ids import IdKind, read_id
+
+if TYPE_CHECKING:
+    from domain.audit.entries import Actor
 
 
 def known_id(kind: IdKind, text: str, unknown: Callable[[str], Exception]) -> UUID:
@@ -34,6 +35,8 @@ def known_id(kind: IdKind, text: str, unknown: Callable[[str], Exception]) -> UU
 
 def read_company_id(text: str) -> UUID:
     """The id in the text. Raises UnknownCompany for text that is no company's id."""
+    from domain.accounts.companies import UnknownCompany  # loads psycopg, which the help of a command does not need
+
     return known_id("cmp", text, UnknownCompany)
 
 
@@ -171,8 +174,10 @@ def read_secret(file: Path) -> str:
     return line
 
 
-def acting(reason: str = "") -> Actor:
+def acting(reason: str = "") -> "Actor":
     """The person who gives this command, for the audit log."""
+    from domain.audit.entries import Actor
+
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # in a container the number may have no name

@@ -1,5 +1,6 @@
 """All commands, and the module of each, which is loaded when the command runs."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -167,6 +168,8 @@ def prepare(
     ] = False,
 ) -> None:
     """Sends logs to standard error, whatever the command: standard output is for its result."""
+    if "--help" in sys.argv:  # which needs no settings either
+        return
     from domain.settings import get_settings  # which `--version` and the help need not load
     from domain.telemetry.logs import configure_logging_of_a_command
 

@@ -15,7 +15,6 @@ from deploy.cli.output import screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain.ids import read_id
 from domain.planning.explanation import MOST_CANDIDATES, RouteExplanation
-from domain.settings import get_settings
 from domain.wording import counted
 
 if TYPE_CHECKING:
@@ -167,6 +166,7 @@ def drive(
     """Drives a route with a simulated truck, whose positions go through the telematics feed like real ones."""
     from deploy.drive import drive_route
     from domain.roads import Point
+    from domain.settings import get_settings
 
     if key_file is not None:
         key = read_secret(key_file)

@@ -226,6 +226,14 @@ def test_the_version_and_the_list_of_commands_load_none_of_them() -> None:
     assert libraries_of("--version") & (commands | {"typer", "rich", "msgspec", "pydantic"}) == set()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["explain", "check", "drive"])
+def test_the_help_of_a_command_loads_neither_the_settings_nor_a_server_s_library(command: str) -> None:
+    """They are two fifths of its start. pydantic stays: typer reads the arguments by it."""
+    loaded = libraries_of(command, "--help")
+    assert loaded & {"psycopg", "asyncio", "pydantic_settings", "redis", "sqlalchemy", "numpy"} == set()
+
+
 def test_the_list_of_commands_says_of_each_what_its_own_help_says_first() -> None:
     own = dict(commands())
     for name, entry in {**COMMANDS, **GROUPS}.items():
