@@ -21,6 +21,7 @@ from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import ROAD_MILES
 from domain.queue.jobs import SWEEP_GRACE
 from domain.routes import events
+from domain.routes.visits import FUEL_VISITS
 from domain.savings.recording import drop_savings, record_savings
 from domain.telematics.rechecks import recheck_trucks
 from domain.telematics.tracks import free_trucks
@@ -33,7 +34,7 @@ START_OVER = f"""
     closed_reason = NULL, attempts = 0, retry_at = %s,
     former_vehicle_id = coalesce(r.vehicle_id, r.former_vehicle_id),
     vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, correction_id = NULL, corrected_at = NULL,
-    review_at = NULL, review_cause = NULL, replan = NULL, distance_miles = NULL,
+    review_at = NULL, review_cause = NULL, replan = NULL, fuel_visits = NULL, distance_miles = NULL,
     arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
 """
 """The assignments that bring a route `r` back to before its import. The one parameter is when that import is due.
@@ -254,14 +255,18 @@ def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int
 
 _ACTIVATE = Scalar(
     UUID,
-    "UPDATE routes SET status = 'active', retry_at = NULL, updated_at = clock_timestamp()"
-    " WHERE id = %s AND plan_id = %s AND status = 'planned' RETURNING id",
+    f"""
+    UPDATE routes r SET status = 'active', retry_at = NULL, fuel_visits = {FUEL_VISITS}, updated_at = clock_timestamp()
+    FROM plans p
+    WHERE r.id = %s AND r.plan_id = %s AND p.id = r.plan_id AND r.status = 'planned'
+    RETURNING r.id
+    """,
 )
 
 _CORRECT = Scalar(
     UUID,
     f"""
-    UPDATE routes r SET plan_id = p.id, distance_miles = {ROAD_MILES},
+    UPDATE routes r SET plan_id = p.id, distance_miles = {ROAD_MILES}, fuel_visits = {FUEL_VISITS},
         correction_id = NULL, corrected_at = %s, replan = NULL, updated_at = clock_timestamp()
     FROM plans p
     WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')

@@ -2,7 +2,9 @@
 
 The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. A manual stop event also
 has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. An implied departure has `"source": "implied"` and the
-`stop` that the truck had reached."""
+`stop` that the truck had reached.
+
+The visits of the fuel stops of the driver's plan stand in `routes.fuel_visits`, without evidence: they move nothing."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,6 +17,7 @@ from domain.database.connections import Connection, as_array, as_json
 from domain.database.statements import Command, Statement
 from domain.queue.jobs import SWEEP_GRACE
 from domain.telematics.arrivals import Evidence, Implied, ManualStopEvent, Visit
+from domain.telematics.fixes_to_visits import FuelVisit
 
 DISPATCHER = "dispatcher"
 IMPLIED = "implied"
@@ -101,6 +104,34 @@ def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visi
     ]
     if rows:
         _STORE_VISITS.execute(connection, {"now": now, "visits": as_json(rows), "routes": list(visits)})
+
+
+FUEL_VISITS = """(
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+               'latitude', fuel.stop->'latitude', 'longitude', fuel.stop->'longitude',
+               'arrivedAt', known.visit->'arrivedAt', 'departedAt', known.visit->'departedAt')
+           ORDER BY fuel.number), '[]')
+    FROM jsonb_array_elements(p.document->'stops') WITH ORDINALITY AS fuel (stop, number)
+    LEFT JOIN LATERAL (
+        SELECT visit FROM jsonb_array_elements(r.fuel_visits) AS visit
+        WHERE (visit->'latitude', visit->'longitude') = (fuel.stop->'latitude', fuel.stop->'longitude')
+        LIMIT 1) AS known ON true)"""
+"""SQL of `routes.fuel_visits` of a route `r` whose driver gets the plan `p`. Fuel stops that stay keep their visits."""
+
+_STORE_FUEL_VISITS = Command(
+    """
+    UPDATE routes r SET fuel_visits = new.fuel_visits, updated_at = clock_timestamp()
+    FROM jsonb_to_recordset(%(visits)s) AS new (route_id uuid, fuel_visits jsonb)
+    WHERE r.id = ANY(%(routes)s) AND r.id = new.route_id
+    """
+)
+
+
+def store_fuel_visits(connection: Connection, visits: Mapping[UUID, Sequence[FuelVisit]]) -> None:
+    """Stores the visits of the fuel stops of these routes, which are locked."""
+    if visits:
+        rows = [{"route_id": route_id, "fuel_visits": of_route} for route_id, of_route in visits.items()]
+        _STORE_FUEL_VISITS.execute(connection, {"visits": as_json(rows), "routes": list(visits)})
 
 
 class JudgedStay(NamedTuple):

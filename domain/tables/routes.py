@@ -162,6 +162,9 @@ class Routes(SQLModel, table=True):
     """When a plan that had been sent was last replaced."""
     replan: dict[str, Any] | None = json_column(null=True)
     """Why its plan is to be made again on the way; NULL if it is not. See `routes/plans/replans.py`."""
+    fuel_visits: list[dict[str, Any]] | None = json_column(null=True)
+    """The fuel stops of the plan that the driver has, in driving order: where they are, and when the truck arrived and
+    departed. NULL before he has a plan. See `routes/visits.py`."""
     distance_miles: float | None = None
     created_at: datetime = time_column(now=True)
     updated_at: datetime = time_column(now=True)

@@ -32,17 +32,17 @@ for the next full minute, this long at most. Then the sweep enqueues it together
 looks at many cost a third of looks one by one."""
 
 OPEN_ROUTES_OF_TRUCK = """
-    (SELECT r.id, r.scheduled_start, r.stops FROM routes r
+    (SELECT r.id, r.scheduled_start, r.stops, r.fuel_visits FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
        AND (r.status IN ('planned','active') OR r.status = 'draft' AND r.arrived_at IS NOT NULL))
     UNION ALL
-    (SELECT r.id, r.scheduled_start, r.stops FROM routes r
+    (SELECT r.id, r.scheduled_start, r.stops, NULL::jsonb FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
        AND r.status = 'draft' AND r.arrived_at IS NULL
        AND r.scheduled_start BETWEEN truck.newest_at - %(stale)s::interval AND truck.newest_at + %(early)s::interval
      ORDER BY r.scheduled_start, r.id LIMIT 3)
     UNION ALL
-    (SELECT r.id, r.scheduled_start, r.stops FROM routes r
+    (SELECT r.id, r.scheduled_start, r.stops, NULL::jsonb FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
        AND r.status = 'draft' AND r.arrived_at IS NULL AND r.scheduled_start < truck.newest_at - %(stale)s::interval
      ORDER BY r.scheduled_start, r.id LIMIT 2)
@@ -91,11 +91,17 @@ _MAKE_DUE = Statement(
             SELECT min(fix.recorded_at) AS first_at, false AS is_look
             FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route
             CROSS JOIN LATERAL (
-                SELECT max(coalesce(v.departed_at + interval '10 minutes', 'infinity')) AS until
-                FROM visits v WHERE v.route_id = open_route.id) AS visited
+                SELECT max(coalesce(departed_at + interval '10 minutes', 'infinity')) AS until FROM (
+                    SELECT v.departed_at FROM visits v WHERE v.route_id = open_route.id
+                    UNION ALL
+                    SELECT fuel."departedAt"
+                    FROM jsonb_to_recordset(open_route.fuel_visits)
+                        AS fuel ("arrivedAt" timestamptz, "departedAt" timestamptz)
+                    WHERE fuel."arrivedAt" IS NOT NULL) AS visit) AS visited
             CROSS JOIN LATERAL (
                 SELECT array_agg(stop.latitude) AS latitudes, array_agg(stop.longitude) AS longitudes
-                FROM jsonb_to_recordset(open_route.stops) AS stop (latitude float8, longitude float8)
+                FROM jsonb_to_recordset(open_route.stops || coalesce(open_route.fuel_visits, '[]'))
+                    AS stop (latitude float8, longitude float8)
                 WHERE stop.latitude BETWEEN truck.south AND truck.north) AS reached
             CROSS JOIN LATERAL unnest(truck.moments, truck.latitudes, truck.longitudes)
                 AS fix (recorded_at, latitude, longitude)

@@ -31,6 +31,14 @@ class StoredStop(TypedDict):
     longitude: float
 
 
+class FuelVisit(StoredStop):
+    """A fuel stop of the plan that the driver has, as it is in `routes.fuel_visits`. The times are ISO 8601; None until
+    they are known."""
+
+    arrivedAt: str | None
+    departedAt: str | None
+
+
 class OpenRoute(NamedTuple):
     """A route that its truck can move on."""
 
@@ -43,6 +51,7 @@ class OpenRoute(NamedTuple):
     stops: list[StoredStop]
     arrived_at: datetime | None
     imported_at: NotNull[datetime]
+    fuel_visits: list[FuelVisit] | None = None
 
 
 def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, early: timedelta) -> dict[UUID, OpenRoute]:
@@ -88,10 +97,13 @@ def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dic
 
 
 def moves_nothing(route: OpenRoute, before: Mapping[int, Visit], stretch: Stretch, *, radius_meters: float) -> bool:
-    """True if `visits_after` the fixes of a stretch are those `before`: the truck was on its way before it began, and
-    the stretch leads along no stop."""
-    return are_all_left(before, by=stretch.first_at) and all(
-        _is_far(stop, stretch, radius_meters) for stop in route.stops
+    """True if `visits_after` and `fuel_visits_after` the fixes of a stretch are those before: the truck was on its way
+    before it began, and the stretch leads along no stop."""
+    fueled = _known_fuel_visits(route)
+    return (
+        are_all_left(before, by=stretch.first_at)
+        and (not fueled or are_all_left(fueled, by=stretch.first_at))
+        and all(_is_far(stop, stretch, radius_meters) for stop in (*route.stops, *(route.fuel_visits or ())))
     )
 
 
@@ -153,6 +165,43 @@ def visits_after(
     if not known == before == merged:  # else the second pass would be the first one again
         merged = arrivals.merge_visits(merged, processed(merged))
     return manual_stop_events.with_implied_departures(stops, merged)
+
+
+def fuel_visits_after(
+    route: OpenRoute, track: Track, believed: Sequence[ReceivedFix], *, early: timedelta, radius_meters: float
+) -> list[FuelVisit] | None:
+    """The visits of the fuel stops after these fixes, by the rules for the stops of a route; None if nothing changes.
+    They do not depend on the visits of those stops: a truck may fuel beside one, or on the way to it."""
+    if not route.fuel_visits:
+        return None
+    places = route._replace(stops=list[StoredStop](route.fuel_visits))
+    before = _known_fuel_visits(route)
+    after = visits_after(places, track, before, believed, early=early, radius_meters=radius_meters)
+    if after == before:
+        return None
+    return [_with_visit(stop, after.get(index)) for index, stop in enumerate(route.fuel_visits)]
+
+
+def _known_fuel_visits(route: OpenRoute) -> dict[int, Visit]:
+    return {
+        index: Visit(
+            datetime.fromisoformat(stop["arrivedAt"]),
+            departed_at=datetime.fromisoformat(stop["departedAt"]) if stop["departedAt"] else None,
+        )
+        for index, stop in enumerate(route.fuel_visits or ())
+        if stop["arrivedAt"]
+    }
+
+
+def _with_visit(stop: FuelVisit, visit: Visit | None) -> FuelVisit:
+    arrived_at = visit.arrived_at if visit is not None else None
+    departed_at = visit.departed_at if visit is not None else None
+    return FuelVisit(
+        latitude=stop["latitude"],
+        longitude=stop["longitude"],
+        arrivedAt=arrived_at.isoformat() if arrived_at is not None else None,
+        departedAt=departed_at.isoformat() if departed_at is not None else None,
+    )
 
 
 _STANDING = timedelta(minutes=STANDING_MINUTES)

@@ -118,6 +118,27 @@ def test_an_active_route_is_neither_updated_nor_canceled(client: Client) -> None
     assert client.route(active["id"]) == active
 
 
+def test_the_truck_reaches_a_fuel_stop_and_leaves_it(client: Client) -> None:
+    """RouteStop: `actualArrival` is set from the truck's GPS when it reaches the stop, a `fuel_stop` too."""
+    body = arrive(client)
+    route = client.wait_for(body["id"], "active")
+    (place, number), *_ = [(stop, number) for number, stop in enumerate(route["stops"]) if stop["type"] == "fuel_stop"]
+    assert (place["actualArrival"], place["actualDeparture"]) == (None, None)
+    now = datetime.now(UTC)
+
+    def seen() -> Any:
+        return client.route(route["id"])["stops"][number]
+
+    client.post_fixes(place, at=now + timedelta(seconds=60))
+    reached = eventually(seen, lambda stop: stop["actualArrival"], wanted="the arrival")
+    assert reached["actualDeparture"] is None
+
+    client.post_fixes({**place, "latitude": place["latitude"] + 0.02}, at=now + timedelta(seconds=180), speedMph=60)
+    left = eventually(seen, lambda stop: stop["actualDeparture"], wanted="the departure")
+    assert left["actualArrival"] == reached["actualArrival"] < left["actualDeparture"]
+    assert client.route(route["id"])["status"] == "active"
+
+
 def test_the_last_stop_completes_the_route(client: Client) -> None:
     """Decision 7: `completed` when the truck reached the last stop; the plan's own status follows."""
     body = arrive(client)

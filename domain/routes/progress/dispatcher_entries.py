@@ -69,7 +69,7 @@ _OTHERS = Statement(
 _LOCK = Statement(
     OpenRoute,
     """
-    SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
+    SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at, fuel_visits
     FROM routes WHERE company_id = %s AND environment = %s AND id = ANY(%s) AND vehicle_id IS NOT NULL
     ORDER BY id FOR UPDATE
     """,

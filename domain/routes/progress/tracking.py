@@ -16,11 +16,11 @@ from domain.routes.plans.first_plan import plan_with_new_levels
 from domain.routes.plans.fuel_looks import Shortfall, TruckToLookAt, look_at_trucks
 from domain.routes.plans.replans import ask_for_replan
 from domain.routes.transitions import complete_routes, store_first_arrivals
-from domain.routes.visits import load_visits, store_visits
+from domain.routes.visits import load_visits, store_fuel_visits, store_visits
 from domain.settings import Settings
 from domain.telematics import fixes_to_visits, looks, tracks, watches
 from domain.telematics.arrivals import Visit
-from domain.telematics.fixes_to_visits import OpenRoute
+from domain.telematics.fixes_to_visits import FuelVisit, OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 from domain.telematics.tracks import FixBatch, Flag, Track, WaitingTruck
 
@@ -74,6 +74,7 @@ def process_vehicles(
             for vehicle_id in (*rest_from, *changed_tracks)
         ),
     )
+    store_fuel_visits(connection, found.fuel_visits)
     move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now)
     plan_with_new_levels(connection, [route.id for _, route in moving if _waits_for_plan(route)], now=now)
     _replan(
@@ -122,11 +123,13 @@ class _Findings(NamedTuple):
 
     flags: list[Flag]
     changed: list[OpenRoute]
-    """The routes whose visits have changed."""
+    """The routes whose visits have changed, those of fuel stops left aside."""
     standing: list[UUID]
     """The routes whose truck was at the first stop before these fixes."""
     visits: dict[UUID, dict[int, Visit]]
     """All visits after these fixes: by route, then by position of the stop."""
+    fuel_visits: dict[UUID, list[FuelVisit]]
+    """The visits of fuel stops, of the routes where these have changed."""
 
 
 def _compare(
@@ -138,7 +141,7 @@ def _compare(
     radius_meters: float,
 ) -> _Findings:
     """Decide which fixes are implausible, and which visits the others make. `visits` are the stored ones."""
-    found = _Findings([], [], [], dict(visits))
+    found = _Findings([], [], [], dict(visits), {})
     for track, route in moving:
         believed, new_flags = fixes_to_visits.believed_fixes(batches[track.vehicle_id].fixes)
         found.flags.extend(Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
@@ -149,6 +152,12 @@ def _compare(
         if after != before:
             found.visits[route.id] = after
             found.changed.append(route)
+        if route.status == RouteStatus.ACTIVE and (
+            fueled := fixes_to_visits.fuel_visits_after(
+                route, track, believed, early=early, radius_meters=radius_meters
+            )
+        ):
+            found.fuel_visits[route.id] = fueled
     return found
 
 
@@ -293,7 +302,7 @@ def _replan(
 _LOCK_OPEN_ROUTES = Statement(
     OpenRoute,
     """
-    SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at
+    SELECT id, company_id, environment, vehicle_id, status, scheduled_start, stops, arrived_at, imported_at, fuel_visits
     FROM routes
     WHERE id = ANY(%s) AND status IN ('draft', 'planned', 'active') ORDER BY id FOR UPDATE
     """,

@@ -50,6 +50,7 @@ class RouteRow(NamedTuple):
     """The driver's name, or the pushed one before there is a driver."""
     plan: str | None = None
     timeline: str | None = None
+    fuel_visits: str | None = None
     visits: str | None = None
     """Arrival and departure, by the position of the stop."""
     version: str = ""
@@ -170,10 +171,20 @@ class _Ahead(Struct, rename="camel", gc=False):
     planned_arrival: datetime | None
 
 
+class _FuelVisit(Struct, rename="camel", gc=False):
+    """The truck at a fuel stop, as it is in `routes.fuel_visits`."""
+
+    latitude: float
+    longitude: float
+    arrived_at: datetime | None
+    departed_at: datetime | None
+
+
 _read_stops = msgspec.json.Decoder(list[_Stop]).decode
 _read_plan = msgspec.json.Decoder(_FuelPlan).decode
 _read_timeline = msgspec.json.Decoder(list[_Ahead]).decode
 _read_visits = msgspec.json.Decoder(dict[int, tuple[datetime, datetime | None]]).decode
+_read_fuel_visits = msgspec.json.Decoder(list[_FuelVisit]).decode
 _NOT_AHEAD = _Ahead(stop=-1, mile=None, planned_arrival=None)
 
 
@@ -194,6 +205,7 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
     timeline = _read_timeline(row.timeline) if row.timeline is not None and row.status in SHOWS_PLAN else ()
     ahead = {entry.stop: entry for entry in timeline}
     fuel_stops = list(plan.stops) if plan is not None and row.status in SHOWS_FUEL_STOPS else []
+    fueled = {(one.latitude, one.longitude): one for one in _read_fuel_visits(row.fuel_visits or "[]")}
     last = len(pushed) - 1
     stops: list[RouteStop] = []
     for index, stop in enumerate(pushed):
@@ -201,7 +213,9 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
         while fuel_stops and (
             index == last or (there.mile is not None and fuel_stops[0].miles_from_origin <= there.mile)
         ):
-            stops.append(_fuel_stop(len(stops), fuel_stops.pop(0)))
+            fuel_stop = fuel_stops.pop(0)
+            visit = fueled.get((fuel_stop.latitude, fuel_stop.longitude))
+            stops.append(_fuel_stop(len(stops), fuel_stop, visit))
         arrived, departed = visits.get(index, (None, None))
         stops.append(
             RouteStop(
@@ -219,7 +233,7 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
     return stops
 
 
-def _fuel_stop(sequence: int, stop: FuelPlanStop) -> RouteStop:
+def _fuel_stop(sequence: int, stop: FuelPlanStop, visit: _FuelVisit | None) -> RouteStop:
     return RouteStop(
         sequence=sequence,
         name=stop.name,
@@ -228,6 +242,6 @@ def _fuel_stop(sequence: int, stop: FuelPlanStop) -> RouteStop:
         longitude=stop.longitude,
         type=StopType.FUEL_STOP,
         planned_arrival=stop.estimated_arrival,
-        actual_arrival=None,
-        actual_departure=None,
+        actual_arrival=visit.arrived_at if visit is not None else None,
+        actual_departure=visit.departed_at if visit is not None else None,
     )

@@ -19,7 +19,7 @@ _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver
 """A text that changes with the answer, because each change of a route, its visits or its plan sets `updated_at`. An
 erasure takes the driver's name away and leaves `updated_at`, which tells the age of a finished route."""
 
-_PLAN = "p.document::text AS plan, p.timeline::text AS timeline"
+_PLAN = "p.document::text AS plan, p.timeline::text AS timeline, r.fuel_visits::text AS fuel_visits"
 _VISITS = "jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))::text"
 _NAMES = """
     LEFT JOIN vehicles v ON v.id = r.vehicle_id

@@ -15,7 +15,15 @@ from domain.roads import Point, great_circle_miles
 from domain.settings import Settings
 from domain.telematics import tracks
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit
-from domain.telematics.fixes_to_visits import OpenRoute, StoredStop, believed_fixes, moves_nothing, visits_after
+from domain.telematics.fixes_to_visits import (
+    FuelVisit,
+    OpenRoute,
+    StoredStop,
+    believed_fixes,
+    fuel_visits_after,
+    moves_nothing,
+    visits_after,
+)
 from domain.telematics.tracks import ReceivedFix, Stretch, Track, load_fix_batches, load_stretches
 from tests.domain.helpers import post
 from tests.domain.trucks import HOME, active_route, minutes, process
@@ -70,6 +78,39 @@ def test_a_stretch_far_from_every_stop_moves_nothing(
         received = [ReceivedFix(fix, fix.recorded_at) for fix in fixes]
         after = visits_after(route, track, before, received, early=EARLY, radius_meters=radius_meters)
         assert after == before
+
+
+@pytest.mark.parametrize(
+    ("latitude", "arrived", "departed", "expected"),
+    [
+        (42.0, None, None, True),
+        (41.5, None, None, False),  # the stretch leads along it
+        (42.0, -50, None, False),  # the truck has not left it yet
+        (42.0, -50, -40, True),
+        (42.0, -50, 5, False),  # it may have left sooner
+    ],
+)
+def test_a_stretch_far_from_every_fuel_stop_moves_nothing(
+    latitude: float, arrived: float | None, departed: float | None, expected: bool
+) -> None:
+    def text(moment: float | None) -> str | None:
+        return (NOON + minutes(moment)).isoformat() if moment is not None else None
+
+    fuel = FuelVisit(latitude=latitude, longitude=-88.0, arrivedAt=text(arrived), departedAt=text(departed))
+    route = OpenRoute(
+        *(UUID(int=2), UUID(int=3), "live", TRUCK_ID, "active", NOON),
+        [StoredStop(latitude=40.0, longitude=-88.0)],
+        *(NOON, NOON - EARLY),
+        [fuel],
+    )
+    track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, None, None)
+    fixes = [Fix(NOON + minutes(number), 41.5 + 0.01 * number, -88.0, speed_mph=0.0) for number in range(4)]
+    before = {0: Visit(NOON - minutes(90), departed_at=NOON - minutes(80))}
+
+    assert moves_nothing(route, before, stretch_of(fixes), radius_meters=250) is expected
+    received = [ReceivedFix(fix, fix.recorded_at) for fix in fixes]
+    if expected:
+        assert fuel_visits_after(route, track, received, early=EARLY, radius_meters=250) is None
 
 
 @hypothesis_settings(
