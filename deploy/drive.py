@@ -25,7 +25,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.roads.default_roads import default_roads
-from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuels_on
+from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuel_at, refuels_on
 from domain.settings import Settings
 from domain.text import printable
 
@@ -277,9 +277,7 @@ def _drive(
             tracker.send()
             if index == 0:
                 _wait_for_plan(database, route.id)
-                trip.refuels = [
-                    (stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in _plan_of(database, route.id).stops
-                ]
+                trip.refuels = [refuel_at(stop, stop["milesFromOrigin"]) for stop in _plan_of(database, route.id).stops]
 
 
 class _Show(Protocol):

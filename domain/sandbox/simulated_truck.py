@@ -3,16 +3,18 @@
 It has no clock and no chance: a truck on a road always makes the same fixes. Noise is drawn from the truck's seed and
 the time of the fix."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
 from domain.contract.shapes import Position
 from domain.documents import FuelStopDocument
-from domain.roads import Point, Road
+from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.stations.corridor import StationIndex
 
@@ -66,6 +68,14 @@ class Truck:
         return fix
 
 
+class Refuel(NamedTuple):
+    """A purchase ahead: where the truck leaves the road for it, what it buys, and the place of the pump."""
+
+    mile: float
+    gallons: float
+    place: Point
+
+
 @dataclass(slots=True)
 class SimulatedTrip:
     """A truck on its road: burns fuel by the mile, and fills up where its plan says."""
@@ -76,8 +86,8 @@ class SimulatedTrip:
     capacity_gallons: float
     speed_mph: float = DRIVING_MPH
     mile: float = 0.0
-    refuels: list[tuple[float, float]] = field(default_factory=list)
-    """Mile and gallons of the fuel stops ahead, in order."""
+    refuels: list[Refuel] = field(default_factory=list)
+    """In the order of their miles."""
 
     def drive_on(self, end_mile: float) -> list[Position]:
         """The fixes of the next 30 seconds of driving, and of a fuel stop on that way. Empty once the truck has reached
@@ -94,13 +104,27 @@ class SimulatedTrip:
     def _refuel(self) -> list[Position]:
         """Stands at the pump of each fuel stop just passed, because a tank that fills on the move is not believed."""
         fixes: list[Position] = []
-        while self.refuels and self.refuels[0][0] <= self.mile:
-            at, gallons = self.refuels.pop(0)
-            place = self.place_at(at)
-            fixes.append(self.truck._next_fix(place, 0))
+        while self.refuels and self.refuels[0].mile <= self.mile:
+            mile, gallons, pump = self.refuels.pop(0)
+            aside = self._ways_aside(self.place_at(mile), pump)
+            fixes += [self.truck._next_fix(place, self.speed_mph) for place in aside]
+            fixes.append(self.truck._next_fix(pump, 0))
             self.truck.fuel_percent = min(self.truck.fuel_percent + self._percent_of_tank(gallons), 100)
-            fixes += self.truck.stand(place)
+            fixes += self.truck.stand(pump)
+            fixes += [self.truck._next_fix(place, self.speed_mph) for place in reversed(aside)]
         return fixes
+
+    def _ways_aside(self, road: Point, pump: Point) -> list[Point]:
+        """The places of the fixes between the road and a pump beside it. This way burns nothing."""
+        steps = math.ceil(great_circle_miles(road, pump) / (self.speed_mph * FIX_SECONDS / 3600))
+        shares = [step / steps for step in range(1, steps)]
+        return [
+            Point(
+                road.latitude + share * (pump.latitude - road.latitude),
+                road.longitude + share * (pump.longitude - road.longitude),
+            )
+            for share in shares
+        ]
 
     def _percent_of_tank(self, gallons: float) -> float:
         return 100 * gallons / self.capacity_gallons
@@ -113,15 +137,18 @@ class SimulatedTrip:
         )
 
 
-def refuels_on(road: Road, stops: Sequence[FuelStopDocument], *, after_mile: float) -> list[tuple[float, float]]:
-    """Mile and gallons of each fuel stop of a plan that the road passes after a mile. The plan may have been made for
-    another road."""
+def refuel_at(stop: FuelStopDocument, mile: float) -> Refuel:
+    return Refuel(mile, stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]))
+
+
+def refuels_on(road: Road, stops: Sequence[FuelStopDocument], *, after_mile: float) -> list[Refuel]:
+    """The fuel stops of a plan that the road passes after a mile. The plan may have been made for another road."""
     index = StationIndex.build([""] * len(stops), [(stop["latitude"], stop["longitude"]) for stop in stops])
     passed: dict[int, float] = {}
     for one in index.passes(road, _PASSES_MILES):
         if one.mile > after_mile:
             passed.setdefault(one.station_index, one.mile)
-    return sorted((mile, stops[number]["gallonsToFill"]) for number, mile in passed.items())
+    return sorted(refuel_at(stops[number], mile) for number, mile in passed.items())
 
 
 def as_posted(fixes: Sequence[Position], held: Iterable[Position], seed: str) -> tuple[list[Position], list[Position]]:

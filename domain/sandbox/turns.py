@@ -29,7 +29,7 @@ from domain.magic_values import DriveWish
 from domain.planning.explanation import unpack_explanation
 from domain.roads import Point, Road
 from domain.sandbox.detours import DETOUR_MILES, detour_mile, with_detour
-from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, as_posted, refuels_on
+from domain.sandbox.simulated_truck import FIX_SECONDS, Refuel, SimulatedTrip, Truck, as_posted, refuel_at, refuels_on
 
 START_FUEL_PERCENT = 25.0
 _ABOVE_RESERVE_PERCENT = 10.0
@@ -196,17 +196,17 @@ def _way_of(route: RouteToDrive) -> _Way:
     return _Way(longer, moved, far_mile, detour_mile(first_leg))
 
 
-def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[tuple[float, float]]:
+def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[Refuel]:
     """The fuel stops ahead, with one at the very start. Fuel stops of a newer plan are looked for on the old plan's
     road."""
     if route.road_plan_id not in (None, route.plan_id):
         return refuels_on(way.road, route.fuel_stops, after_mile=truck.mile)
     later = 2 * DETOUR_MILES if way.far_mile is not None else 0.0
-    miles = [
-        (stop["milesFromOrigin"] + (later if stop["milesFromOrigin"] > way.leaves_at else 0.0), stop["gallonsToFill"])
+    refuels = [
+        refuel_at(stop, stop["milesFromOrigin"] + (later if stop["milesFromOrigin"] > way.leaves_at else 0.0))
         for stop in route.fuel_stops
     ]
-    return [(mile, gallons) for mile, gallons in miles if mile > truck.mile or not truck.mile]
+    return [refuel for refuel in refuels if refuel.mile > truck.mile or not truck.mile]
 
 
 @lru_cache(maxsize=64)
