@@ -27,6 +27,10 @@ _LOADED = ["tests.loaded", __name__, "tests.faults.processes"]
 
 _PR_SET_NAME = 15
 
+_LOOKING = threading.Lock()
+"""Each start looks at all processes that were started before. Of two threads that look at once at one that has ended,
+only the first can read its status; multiprocessing tells the second one 255."""
+
 
 def fork(target: Callable[..., object], *arguments: Any, daemon: bool = True) -> BaseProcess:
     """Starts the function in a process of its own, in which the service is loaded. A `daemon` ends with the tests, and
@@ -34,8 +38,15 @@ def fork(target: Callable[..., object], *arguments: Any, daemon: bool = True) ->
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_LOADED)
     process = context.Process(target=target, args=arguments, daemon=daemon)
-    process.start()
+    with _LOOKING:
+        process.start()
     return process
+
+
+def exit_status(process: BaseProcess) -> int | None:
+    """The exit status of a forked process, also while other threads start some; None if it has not ended."""
+    with _LOOKING:
+        return process.exitcode
 
 
 def forked_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str, str], url: str) -> Spec:

@@ -19,7 +19,7 @@ from domain.claims import Retries
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.faults.points import Point, When, install
-from tests.forking import fork, run_command
+from tests.forking import exit_status, fork, run_command
 from tests.service import eventually
 
 SHORTER: Mapping[str, Any] = {
@@ -87,11 +87,12 @@ class Processes:
     def command(self, *arguments: str, seconds: float = 60) -> int | None:
         """Runs a command to its end. Returns its exit status; -9 when it killed itself."""
         process = self._begin(arguments)
-        process.join(seconds)
-        assert process.exitcode is not None, f"{arguments} has not ended after {seconds} s"
-        if process.exitcode < 0:
-            self.deaths.append((" ".join(arguments), process.exitcode))
-        return process.exitcode
+        wait([process.sentinel], seconds)
+        status = exit_status(process)
+        assert status is not None, f"{arguments} has not ended after {seconds} s"
+        if status < 0:
+            self.deaths.append((" ".join(arguments), status))
+        return status
 
     def arm(self, point: Point, when: When) -> None:
         """The first process that reaches this point from now on dies there."""
@@ -111,5 +112,5 @@ class Processes:
             running: dict[Any, str] = {process.sentinel: name for name, process in list(self._running.items())}
             for sentinel in wait(list(running), _LOOK_AGAIN_SECONDS):
                 name = running[sentinel]
-                self.deaths.append((name, self._running[name].exitcode))
+                self.deaths.append((name, exit_status(self._running[name])))
                 self._running[name] = self._begin([name])
