@@ -78,11 +78,11 @@ class StationIndex:
         return [*starmap(StationPass, found)]
 
 
-Places = Sequence[tuple[float, float]]
+_Places = Sequence[tuple[float, float]]
 """Latitude and longitude of each, in degrees."""
 
 
-def passes_by(searches: Sequence[tuple[Places, Road]], max_detour_miles: float) -> list[list[StationPass]]:
+def passes_by(searches: Sequence[tuple[_Places, Road]], max_detour_miles: float) -> list[list[StationPass]]:
     """The passes of each road by places of its own that are asked for once, as `StationIndex.passes` finds them. For a
     few places no index is built: each is compared with each piece of its road, in a third of the time. All roads are
     searched at once, laid end to end, which takes half the time of thirty searches."""

@@ -21,7 +21,7 @@ from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, TruckRoute, Visit
 from domain.telematics.rechecks import STANDING_MINUTES
-from domain.telematics.tracks import ReceivedFix, Stretch, Track
+from domain.telematics.tracks import DrivenStretch, ReceivedFix, Track
 
 
 class StoredStop(TypedDict):
@@ -96,7 +96,9 @@ def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dic
     return [received for received in tail if received.fix.recorded_at not in wild], flags
 
 
-def moves_nothing(route: OpenRoute, before: Mapping[int, Visit], stretch: Stretch, *, radius_meters: float) -> bool:
+def moves_nothing(
+    route: OpenRoute, before: Mapping[int, Visit], stretch: DrivenStretch, *, radius_meters: float
+) -> bool:
     """True if `visits_after` and `fuel_visits_after` the fixes of a stretch are those before: the truck was on its way
     before it began, and the stretch leads along no stop."""
     fueled = _known_fuel_visits(route)
@@ -112,7 +114,7 @@ def are_all_left(visits: Mapping[int, Visit], *, by: datetime) -> bool:
     return bool(visits) and all(visit.departed_at is not None and visit.departed_at < by for visit in visits.values())
 
 
-def _is_far(stop: StoredStop, stretch: Stretch, meters: float) -> bool:
+def _is_far(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
     """True where a stop is further from all places within these bounds, by its latitude or by its longitude alone."""
     degrees = 1.1 * meters / METERS_PER_MILE / MILES_PER_DEGREE
     latitude = stop["latitude"]

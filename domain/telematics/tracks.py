@@ -234,7 +234,7 @@ def _asked(environment: str, since: Mapping[UUID, datetime]) -> dict[str, object
     }
 
 
-class Stretch(NamedTuple):
+class DrivenStretch(NamedTuple):
     """The way of a truck over a whole batch of fixes, none of which is implausible: its times, and its bounds in
     degrees."""
 
@@ -248,7 +248,7 @@ class Stretch(NamedTuple):
 
 
 _STRETCHES = Statement(
-    Stretch,
+    DrivenStretch,
     f"""
     SELECT track.vehicle_id, way.first_at, way.newest_at, way.south, way.north, way.west, way.east
     FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(newest)s::timestamptz[])
@@ -283,7 +283,7 @@ _A_DEGREE = timedelta(hours=MILES_PER_DEGREE / (arrivals.FASTEST_TRUCK_MPH - 1))
 
 def load_stretches(
     connection: Connection, environment: str, tracks: Sequence[Track], since: Mapping[UUID, datetime], *, portion: int
-) -> dict[UUID, Stretch]:
+) -> dict[UUID, DrivenStretch]:
     """The stretches of these tracks where the whole batch is sure to be plausible; arguments as of `load_fix_batches`.
     Most batches of trucks on their way are, and this takes a third of the time of loading and judging each fix."""
     if not tracks:

@@ -24,7 +24,7 @@ from domain.telematics.fixes_to_visits import (
     moves_nothing,
     visits_after,
 )
-from domain.telematics.tracks import ReceivedFix, Stretch, Track, load_fix_batches, load_stretches
+from domain.telematics.tracks import DrivenStretch, ReceivedFix, Track, load_fix_batches, load_stretches
 from tests.domain.helpers import post
 from tests.domain.trucks import HOME, active_route, minutes, process
 from tests.factories import Fleet
@@ -35,10 +35,10 @@ EARLY = timedelta(hours=12)
 TRUCK_ID = UUID(int=1)
 
 
-def stretch_of(fixes: list[Fix]) -> Stretch:
+def stretch_of(fixes: list[Fix]) -> DrivenStretch:
     latitudes, longitudes = [fix.latitude for fix in fixes], [fix.longitude for fix in fixes]
     bounds = min(latitudes), max(latitudes), min(longitudes), max(longitudes)
-    return Stretch(TRUCK_ID, fixes[0].recorded_at, fixes[-1].recorded_at, *bounds)
+    return DrivenStretch(TRUCK_ID, fixes[0].recorded_at, fixes[-1].recorded_at, *bounds)
 
 
 Degrees = tuple[float, float]
