@@ -97,7 +97,7 @@ def test_the_version_of_a_route_changes_with_the_visit_of_a_fuel_stop(journey: J
 
 
 def test_another_plan_keeps_the_visits_of_the_fuel_stops_that_stay(journey: Journey) -> None:
-    """Where the route gets the same plan once more, as a correction that changes one purchase does."""
+    """A correction may change one purchase alone. Here it is the same plan once more."""
     report(journey, halt(journey, journey.fuel_stops[0]), at_once=True)
     before = shown(journey)
     assert before[0][1] is not None
