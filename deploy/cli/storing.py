@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
     from domain.database.connections import Connection
     from domain.database.owned import Owned
+    from domain.database.statements import Row
     from domain.queue.jobs import Job
-
-Row = TypeVar("Row")
 
 
 @contextmanager
@@ -34,7 +33,7 @@ def transaction_about(company_id: UUID) -> Iterator["Connection"]:
 
 
 @contextmanager
-def locked(owned: "Owned[Row]", company_id: UUID, shown: str) -> Iterator[tuple["Connection", Row]]:
+def locked(owned: "Owned[Row]", company_id: UUID, shown: str) -> "Iterator[tuple[Connection, Row]]":
     """The row that an argument names, locked in a transaction. Raises UnknownCompany, or Unknown if the company has no
     such row; the command ends with its text."""
     with transaction_about(company_id) as connection:
