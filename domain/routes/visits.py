@@ -111,12 +111,17 @@ FUEL_VISITS = """(
                'latitude', fuel.stop->'latitude', 'longitude', fuel.stop->'longitude',
                'arrivedAt', known.visit->'arrivedAt', 'departedAt', known.visit->'departedAt')
            ORDER BY fuel.number), '[]')
-    FROM jsonb_array_elements(p.document->'stops') WITH ORDINALITY AS fuel (stop, number)
+    FROM (SELECT stop, number, row_number() OVER (PARTITION BY stop->'latitude', stop->'longitude' ORDER BY number) = 1
+                 AS comes_first
+          FROM jsonb_array_elements(p.document->'stops') WITH ORDINALITY AS planned (stop, number)) AS fuel
     LEFT JOIN LATERAL (
         SELECT visit FROM jsonb_array_elements(r.fuel_visits) AS visit
         WHERE (visit->'latitude', visit->'longitude') = (fuel.stop->'latitude', fuel.stop->'longitude')
-        LIMIT 1) AS known ON true)"""
-"""SQL of `routes.fuel_visits` of a route `r` whose driver gets the plan `p`. Fuel stops that stay keep their visits."""
+          AND visit->>'arrivedAt' IS NOT NULL
+          AND (visit->>'departedAt')::timestamptz <= coalesce(p.as_of, p.generated_at) IS NOT TRUE
+        ORDER BY (visit->>'arrivedAt')::timestamptz DESC LIMIT 1) AS known ON fuel.comes_first)"""
+"""SQL of `routes.fuel_visits` of a route `r` whose driver gets the plan `p`. A fuel stop that stays keeps its visit,
+unless the truck had left it before the plan was made: then the plan leads there once more, as on the way back."""
 
 _STORE_FUEL_VISITS = Command(
     """

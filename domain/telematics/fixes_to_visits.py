@@ -15,6 +15,7 @@ from typing import NamedTuple, TypedDict
 from uuid import UUID
 
 from domain.database.statements import NotNull
+from domain.encoding import utc_text
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -196,13 +197,12 @@ def _known_fuel_visits(route: OpenRoute) -> dict[int, Visit]:
 
 
 def _with_visit(stop: FuelVisit, visit: Visit | None) -> FuelVisit:
-    arrived_at = visit.arrived_at if visit is not None else None
     departed_at = visit.departed_at if visit is not None else None
     return FuelVisit(
         latitude=stop["latitude"],
         longitude=stop["longitude"],
-        arrivedAt=arrived_at.isoformat() if arrived_at is not None else None,
-        departedAt=departed_at.isoformat() if departed_at is not None else None,
+        arrivedAt=utc_text(visit.arrived_at) if visit is not None else None,
+        departedAt=utc_text(departed_at) if departed_at is not None else None,
     )
 
 

@@ -205,7 +205,7 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
     timeline = _read_timeline(row.timeline) if row.timeline is not None and row.status in SHOWS_PLAN else ()
     ahead = {entry.stop: entry for entry in timeline}
     fuel_stops = list(plan.stops) if plan is not None and row.status in SHOWS_FUEL_STOPS else []
-    fueled = {(one.latitude, one.longitude): one for one in _read_fuel_visits(row.fuel_visits or "[]")}
+    fuel_visits = _read_fuel_visits(row.fuel_visits) if row.fuel_visits is not None else []
     last = len(pushed) - 1
     stops: list[RouteStop] = []
     for index, stop in enumerate(pushed):
@@ -213,9 +213,8 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
         while fuel_stops and (
             index == last or (there.mile is not None and fuel_stops[0].miles_from_origin <= there.mile)
         ):
-            fuel_stop = fuel_stops.pop(0)
-            visit = fueled.get((fuel_stop.latitude, fuel_stop.longitude))
-            stops.append(_fuel_stop(len(stops), fuel_stop, visit))
+            visit = fuel_visits.pop(0) if fuel_visits else None
+            stops.append(_fuel_stop(len(stops), fuel_stops.pop(0), visit))
         arrived, departed = visits.get(index, (None, None))
         stops.append(
             RouteStop(
@@ -234,6 +233,10 @@ def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
 
 
 def _fuel_stop(sequence: int, stop: FuelPlanStop, visit: _FuelVisit | None) -> RouteStop:
+    """A fuel stop with its visit. A worker of an older release leaves the visits as the plan before had them, so they
+    may be of another place."""
+    if visit is not None and (visit.latitude, visit.longitude) != (stop.latitude, stop.longitude):
+        visit = None
     return RouteStop(
         sequence=sequence,
         name=stop.name,

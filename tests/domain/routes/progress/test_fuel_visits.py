@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from domain.contract.shapes import Position
-from domain.database.connections import Connection
+from domain.database.connections import Connection, as_json
 from domain.lifecycle import RouteStatus
 from domain.routes.reading.lookups import read_any_route
 from domain.routes.transitions import driver_has_plan
@@ -102,9 +102,39 @@ def test_another_plan_keeps_the_visits_of_the_fuel_stops_that_stay(journey: Jour
     before = shown(journey)
     assert before[0][1] is not None
 
+    corrected(journey, as_of=before[0][0])
+    assert shown(journey) == before
+
+
+def corrected(journey: Journey, **changes: object) -> None:
+    """The driver gets the same plan once more, with other values of columns."""
+    for column, value in {"as_of": journey.now, **changes}.items():
+        journey.connection.execute(f"UPDATE plans SET {column} = %s WHERE id = %s", (value, journey.route.plan_id))
     journey.connection.execute("UPDATE routes SET correction_id = plan_id WHERE id = %s", (journey.route_id,))
     assert driver_has_plan(journey.connection, journey.route_id, journey.route.plan_id, now=journey.now)
-    assert shown(journey) == before
+
+
+def test_a_plan_that_leads_back_to_a_station_has_not_reached_it_yet(journey: Journey) -> None:
+    report(journey, halt(journey, journey.fuel_stops[0]), at_once=True)
+    assert shown(journey)[0][1] is not None
+
+    corrected(journey)
+
+    assert shown(journey)[0] == (None, None)
+
+
+def test_a_plan_with_a_station_twice_has_reached_it_once(journey: Journey) -> None:
+    positions = halt(journey, journey.fuel_stops[0])
+    report(journey, positions[:5], at_once=True)
+    (plan,) = [version for version in journey.versions() if version.id == journey.route.plan_id]
+    there = plan.document["stops"][0]
+    between = {**there, "latitude": there["latitude"] + 1}
+
+    corrected(journey, document=as_json({**plan.document, "stops": [there, between, there]}))
+    assert shown(journey) == [(positions[0].recorded_at, None), (None, None), (None, None)]
+
+    report(journey, positions[5:], at_once=True)
+    assert shown(journey) == [(positions[0].recorded_at, positions[5].recorded_at), (None, None), (None, None)]
 
 
 def test_a_completed_route_tells_when_its_truck_fueled(journey: Journey) -> None:
