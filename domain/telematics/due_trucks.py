@@ -26,10 +26,10 @@ _HINTED_FOR = timedelta(minutes=1)
 """A truck that has waited longer gets no further job with each post: the workers are behind, and the sweep enqueues its
 job."""
 
-LOOKS_WAIT = timedelta(minutes=1)
-"""A live truck that is due for a look at its fuel alone gets no job of its own, whatever it sends meanwhile. It waits
-for the next full minute, this long at most. Then the sweep enqueues it together with all others of its company, and
-looks at many cost a third of looks one by one."""
+MAY_WAIT = timedelta(minutes=1)
+"""A live truck that is due for a look at its fuel alone, or because it stands at a fuel stop or has just left it, gets
+no job of its own, whatever it sends meanwhile. It waits for the next full minute, this long at most. Then the sweep
+enqueues it together with all others of its company, and many together cost a third of as many one by one."""
 
 OPEN_ROUTES_OF_TRUCK = """
     (SELECT r.id, r.scheduled_start, r.stops, r.fuel_visits FROM routes r
@@ -61,8 +61,8 @@ class _DueTruck(NamedTuple):
     vehicle_id: UUID
     company_id: UUID
     unprocessed_since: NotNull[datetime]
-    is_look: bool
-    """True if the new fixes alone make it due for nothing but a look at its fuel."""
+    may_wait: bool
+    """True if the new fixes alone make it due for nothing but what waits for the next full minute."""
 
 
 _MAKE_DUE = Statement(
@@ -72,8 +72,8 @@ _MAKE_DUE = Statement(
         SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at, t.look_from, t.look_below_percent, t.look_by,
                fixes.south, fixes.north, fixes.moments, fixes.latitudes, fixes.longitudes, fixes.fuel_percents,
                t.look_from <= fixes.newest_at
-               AND (t.look_by <= fixes.newest_at OR t.look_below_percent > fixes.least_percent)
-               AND (%(is_live)s AND t.unprocessed_from <= fixes.oldest_at) IS NOT TRUE AS may_look
+               AND (t.look_by <= fixes.newest_at OR t.look_below_percent > fixes.least_percent) AS may_look,
+               (%(is_live)s AND t.unprocessed_from <= fixes.oldest_at) IS TRUE AS waits
         FROM (SELECT vehicle_id, min(latitude) - %(degrees)s AS south, max(latitude) + %(degrees)s AS north,
                      array_agg(recorded_at) AS moments, array_agg(latitude) AS latitudes,
                      array_agg(longitude) AS longitudes, array_agg(fuel_percent) AS fuel_percents,
@@ -86,49 +86,57 @@ _MAKE_DUE = Statement(
                             AND t.environment = %(environment)s OFFSET 0) AS t
     ), due AS MATERIALIZED (
         SELECT truck.vehicle_id, min(first_at) AS first_at,
-               bool_and(is_look) FILTER (WHERE first_at IS NOT NULL) AS is_look
+               bool_and(may_wait) FILTER (WHERE first_at IS NOT NULL) AS may_wait
         FROM truck CROSS JOIN LATERAL (
-            SELECT min(fix.recorded_at) AS first_at, false AS is_look
+            SELECT min(fix.recorded_at) AS first_at,
+                   bool_and(fix.recorded_at < fueled.until AND fix.recorded_at >= visited.until
+                            AND near.is_at_stop IS NOT TRUE) AS may_wait
             FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route
             CROSS JOIN LATERAL (
-                SELECT max(coalesce(departed_at + interval '10 minutes', 'infinity')) AS until FROM (
-                    SELECT v.departed_at FROM visits v WHERE v.route_id = open_route.id
-                    UNION ALL
-                    SELECT fuel."departedAt"
-                    FROM jsonb_to_recordset(open_route.fuel_visits)
-                        AS fuel ("arrivedAt" timestamptz, "departedAt" timestamptz)
-                    WHERE fuel."arrivedAt" IS NOT NULL) AS visit) AS visited
+                SELECT coalesce(max(coalesce(v.departed_at + interval '10 minutes', 'infinity')), '-infinity') AS until
+                FROM visits v WHERE v.route_id = open_route.id) AS visited
             CROSS JOIN LATERAL (
-                SELECT array_agg(stop.latitude) AS latitudes, array_agg(stop.longitude) AS longitudes
-                FROM jsonb_to_recordset(open_route.stops || coalesce(open_route.fuel_visits, '[]'))
-                    AS stop (latitude float8, longitude float8)
-                WHERE stop.latitude BETWEEN truck.south AND truck.north) AS reached
+                SELECT array_agg(place.latitude) FILTER (WHERE is_near) AS latitudes,
+                       array_agg(place.longitude) FILTER (WHERE is_near) AS longitudes,
+                       array_agg(number <= jsonb_array_length(open_route.stops)) FILTER (WHERE is_near) AS are_stops,
+                       coalesce(max(coalesce("departedAt" + interval '10 minutes', 'infinity'))
+                                FILTER (WHERE "arrivedAt" IS NOT NULL), '-infinity') AS until
+                FROM ROWS FROM (jsonb_to_recordset(open_route.stops || coalesce(open_route.fuel_visits, '[]'))
+                     AS (latitude float8, longitude float8, "arrivedAt" timestamptz, "departedAt" timestamptz))
+                     WITH ORDINALITY AS place (latitude, longitude, "arrivedAt", "departedAt", number),
+                LATERAL (SELECT place.latitude BETWEEN truck.south AND truck.north AS is_near) AS band) AS fueled
             CROSS JOIN LATERAL unnest(truck.moments, truck.latitudes, truck.longitudes)
                 AS fix (recorded_at, latitude, longitude)
+            CROSS JOIN LATERAL (
+                SELECT bool_or(is_stop) AS is_at_stop
+                FROM unnest(fueled.latitudes, fueled.longitudes, fueled.are_stops)
+                    AS place (latitude, longitude, is_stop),
+                LATERAL (SELECT abs(place.longitude - fix.longitude) AS across) AS apart
+                WHERE abs(place.latitude - fix.latitude) <= %(degrees)s
+                  AND (abs(fix.latitude) > 89
+                       OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)) AS near
             WHERE open_route.scheduled_start - fix.recorded_at <= %(early)s
-              AND (fix.recorded_at < visited.until OR EXISTS (
-                  SELECT FROM unnest(reached.latitudes, reached.longitudes) AS stop (latitude, longitude),
-                  LATERAL (SELECT abs(stop.longitude - fix.longitude) AS across) AS apart
-                  WHERE abs(stop.latitude - fix.latitude) <= %(degrees)s
-                    AND (abs(fix.latitude) > 89
-                         OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)))
+              AND (fix.recorded_at < visited.until OR fix.recorded_at < fueled.until OR near.is_at_stop IS NOT NULL)
             UNION ALL
             SELECT truck.watch_from, false FROM unnest(truck.moments) AS recorded_at
             WHERE recorded_at >= truck.watch_at
             UNION ALL
             SELECT fix.recorded_at, true
             FROM unnest(truck.moments, truck.fuel_percents) AS fix (recorded_at, fuel_percent)
-            WHERE truck.may_look AND {IS_DUE}
-        ) AS near GROUP BY truck.vehicle_id HAVING min(first_at) IS NOT NULL
+            WHERE truck.may_look AND NOT truck.waits AND {IS_DUE}
+        ) AS why
+        GROUP BY truck.vehicle_id, truck.waits
+        HAVING min(first_at) IS NOT NULL
+           AND NOT (truck.waits AND bool_and(may_wait) FILTER (WHERE first_at IS NOT NULL))
     )
     UPDATE tracks t
     SET unprocessed_from = least(t.unprocessed_from, due.first_at),
-        unprocessed_since = CASE WHEN due.is_look THEN coalesce(t.unprocessed_since, %(look_at)s)
+        unprocessed_since = CASE WHEN due.may_wait THEN coalesce(t.unprocessed_since, %(wait_until)s)
                                  ELSE least(t.unprocessed_since, %(now)s) END
     FROM due
     WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM due)) AND t.environment = %(environment)s
       AND t.vehicle_id = due.vehicle_id
-    RETURNING t.vehicle_id, t.company_id, t.unprocessed_since, due.is_look
+    RETURNING t.vehicle_id, t.company_id, t.unprocessed_since, due.may_wait
     """,
 )
 """Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
@@ -136,7 +144,7 @@ latest departure (and ten minutes), or may show that a watched truck has left it
 not last (`looks`). Fixes far from every stop, and fixes that are too early for the route, move no route. They are
 stored, and rules that read older fixes find them. Where the newest fix and the lowest level of a truck make no look
 due, the levels are not unpacked, which would take a twentieth of PostgreSQL's time for a fix. A live truck that is due
-with older fixes waits for the look anyway, so its track is not stored once more.
+with older fixes is processed anyway, so its track is not stored once more for what may wait.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 
@@ -172,9 +180,9 @@ def make_trucks_due(
             "early": early,
             "is_live": is_live,
             "now": now,
-            "look_at": now.replace(second=0, microsecond=0) + LOOKS_WAIT if is_live else now,
+            "wait_until": now.replace(second=0, microsecond=0) + MAY_WAIT if is_live else now,
         },
     )
-    waiting = [truck for truck in waiting if not (is_live and truck.is_look)]
+    waiting = [truck for truck in waiting if not (is_live and truck.may_wait)]
     hinted = [truck for truck in waiting if timedelta() <= now - truck.unprocessed_since <= _HINTED_FOR]
     process_trucks(connection, (WaitingAgain(environment, truck.company_id, truck.vehicle_id) for truck in hinted))

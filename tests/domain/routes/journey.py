@@ -26,7 +26,7 @@ from domain.routes.plans.reviews import Review
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
-from domain.telematics.due_trucks import LOOKS_WAIT
+from domain.telematics.due_trucks import MAY_WAIT
 from domain.telematics.tracks import lost_processing
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
@@ -206,7 +206,7 @@ class Journey:
     def swept(self) -> list[Job]:
         """A live truck that is due for a look at its fuel alone waits for the sweep."""
         environment, company_id = self.tenant.environment, self.tenant.company_id
-        waiting = lost_processing(self.connection, now=self.now + LOOKS_WAIT + SWEEP_GRACE)
+        waiting = lost_processing(self.connection, now=self.now + MAY_WAIT + SWEEP_GRACE)
         trucks = waiting.get((environment, company_id), [])
         return [process_positions_job(environment, trucks, company_id)] if trucks else []
 

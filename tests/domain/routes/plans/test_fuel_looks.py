@@ -24,7 +24,7 @@ from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
-from domain.telematics.due_trucks import LOOKS_WAIT
+from domain.telematics.due_trucks import MAY_WAIT
 from tests.domain.helpers import corrected_by_hand, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
 from tests.factories import DOT, Fleet, put_demo_stations
@@ -222,7 +222,7 @@ def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey
         stored.append(times_stored(journey))
     assert [after - before for before, after in pairwise(stored)] == [2] + [1 if is_live else 2] * len(further)
     waits_until = journey.track.unprocessed_since
-    assert not is_live or waits_until == first.recorded_at.replace(second=0, microsecond=0) + LOOKS_WAIT
+    assert not is_live or waits_until == first.recorded_at.replace(second=0, microsecond=0) + MAY_WAIT
     post(journey.connection, journey.tenant, [late], now=journey.now)
     assert journey.track.unprocessed_from == late.recorded_at
     (job,) = journey.swept()

@@ -8,14 +8,15 @@ import pytest
 
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, as_json
-from domain.lifecycle import RouteStatus
+from domain.lifecycle import Environment, RouteStatus
 from domain.routes.reading.lookups import read_any_route
 from domain.routes.transitions import driver_has_plan
 from domain.settings import Settings
-from tests.domain.helpers import positions_at, visits_of
+from tests.domain.helpers import positions_at, post, visits_of
 from tests.domain.routes.journey import Journey, Leg
 from tests.domain.trucks import minutes
 from tests.factories import NEWARK, Fleet, put_demo_stations
+from tests.jobs import jobs_of
 
 Times = list[tuple[datetime | None, datetime | None]]
 
@@ -76,6 +77,29 @@ def test_a_truck_that_drives_by_has_not_reached_the_fuel_stop(journey: Journey) 
     )
 
     assert shown(journey)[0] == (None, None)
+
+
+def test_only_the_arrival_at_a_fuel_stop_is_worth_a_job_of_its_own(journey: Journey) -> None:
+    """Fixes behind it are processed at the next full minute, in one job for all trucks."""
+    is_live = journey.tenant.environment == Environment.LIVE
+    journey.drive(Leg(2, 30))
+    positions = halt(journey, journey.fuel_stops[0])
+    has_own_job = []
+    for position in positions:
+        journey.now = position.recorded_at
+        post(journey.connection, journey.tenant, [position], now=journey.now)
+        jobs = jobs_of(journey.connection)
+        has_own_job.append(bool(jobs))
+        journey.run(jobs)
+    arrived = next(index for index, one in enumerate(has_own_job) if not one) if is_live else len(positions)
+    assert has_own_job == [True] * arrived + [False] * (len(positions) - arrived)
+    assert arrived >= 2
+    assert arrived < 5 or not is_live
+    assert shown(journey)[0] == (positions[0].recorded_at, None if is_live else positions[5].recorded_at)
+
+    journey.run(journey.swept())
+
+    assert shown(journey)[0] == (positions[0].recorded_at, positions[5].recorded_at)
 
 
 def test_a_late_fix_makes_the_arrival_earlier(journey: Journey) -> None:
