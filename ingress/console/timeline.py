@@ -1,9 +1,10 @@
 """The timeline of a route: each step that has a stored time, with its cause."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from domain.contract.shapes import RouteStop, StopType
 from domain.lifecycle import HELD, AnswerKind, Environment, RouteStatus
 from domain.routes.events import Event as StoredEvent
 from domain.routes.reading.history import History, StoredMessage, StoredPlan
@@ -20,12 +21,13 @@ class Event(NamedTuple):
     """`good`, `warn` or `bad` if the step asks for attention."""
 
 
-def timeline(history: History) -> list[Event]:
-    """The steps, oldest first. Steps of one moment stand in the order in which the service does them."""
-    return sorted(_events(history), key=lambda event: event.at)
+def timeline(history: History, stops: Sequence[RouteStop] = ()) -> list[Event]:
+    """The steps, oldest first, with those at the fuel stops among the `stops` of the route's answer. Steps of one
+    moment stand in the order in which the service does them."""
+    return sorted(_events(history, stops), key=lambda event: event.at)
 
 
-def _events(history: History) -> Iterator[Event]:
+def _events(history: History, stops: Sequence[RouteStop]) -> Iterator[Event]:
     route = history.route
     again = route.revision - 1
     since = f"; started over {counted(again, 'time')} since" if again else ""
@@ -44,6 +46,9 @@ def _events(history: History) -> Iterator[Event]:
         )
         if visit.departed_at is not None:
             yield Event(visit.departed_at, f"Departed from {visit.stop + 1}. {name}", _rule(visit.departure_evidence))
+    for stop in stops:
+        if stop.type is StopType.FUEL_STOP:
+            yield from _halted(stop)
     for number, plan in enumerate(history.plans, 1):
         yield _planned(history, plan, number)
     for message in history.messages:
@@ -65,6 +70,14 @@ def _rule(evidence: dict[str, object] | None) -> str:
     if not evidence:
         return "the evidence is no longer kept"
     return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
+
+
+def _halted(stop: RouteStop) -> Iterator[Event]:
+    cause = "by the truck's positions"
+    if stop.actual_arrival is not None:
+        yield Event(stop.actual_arrival, f"Arrived at the fuel stop {stop.name}", cause)
+    if stop.actual_departure is not None:
+        yield Event(stop.actual_departure, f"Departed from the fuel stop {stop.name}", cause)
 
 
 _ASKED = {"send_again": "Message sent again", "choice_declined": "Choice declined"}

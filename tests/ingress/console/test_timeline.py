@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from domain.contract.shapes import RouteStop, StopType
 from domain.documents import PlanCause
 from domain.routes.events import Event
 from domain.routes.reading.history import History, StoredMessage, StoredPlan, StoredRoute, StoredVisit
@@ -135,6 +136,20 @@ def test_an_entered_arrival_says_who_entered_it_and_why() -> None:
     visit = StoredVisit(0, NOW, None, said, None)
     one = history(arrived_at=NOW)._replace(visits=[visit])
     assert "Arrived at 1. Joliet terminal: marked by hand, dot@example.com: called; the first arrival" in told(one)[1]
+
+
+def test_the_truck_at_the_fuel_stops_of_the_plan_is_shown() -> None:
+    minutes = [NOW + timedelta(minutes=number) for number in range(3)]
+    stops = [
+        RouteStop(0, "Joliet", None, 41.5, -88.1, StopType.WAYPOINT, None, NOW, NOW),
+        RouteStop(1, "Lakeside", None, 41.7, -86.0, StopType.FUEL_STOP, None, minutes[1], minutes[2]),
+        RouteStop(2, "Keystone", None, 41.0, -78.4, StopType.FUEL_STOP, None, None, None),
+    ]
+    assert [(event.at, event.title) for event in timeline(history(), stops)] == [
+        (NOW, "Pushed"),
+        (minutes[1], "Arrived at the fuel stop Lakeside"),
+        (minutes[2], "Departed from the fuel stop Lakeside"),
+    ]
 
 
 def test_answers_of_the_driver_are_shown_with_what_gauge_and_card_say() -> None:

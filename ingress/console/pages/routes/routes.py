@@ -221,7 +221,7 @@ def show_one(page: Page) -> Response:
         "drive": read_drive(page.connection, page.company_id, history.route.id),
         "width": WIDTH,
         "map_moving": map_moving(history),
-        "events": timeline(history),
+        "events": timeline(history, route.stops),
         "version": version,
         "seen": page.form.text("seen") if page.is_fragment else version,
     }
