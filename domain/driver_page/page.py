@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from domain.driver_page.shown_trip import (
     ShownAnswer,
     ShownChoice,
     ShownFuelStop,
+    ShownFuelStopBehind,
     ShownPlan,
     ShownPriceChange,
     ShownStop,
@@ -32,6 +34,7 @@ from domain.planning.coarse_ways import unpack_way
 from domain.roads import Point
 from domain.roads.sphere import stop_point
 from domain.routes.plans.planned_stops import PlanMilestones
+from domain.telematics.fixes_to_visits import FuelVisit
 
 
 class _Facts(msgspec.Struct, rename="camel", frozen=True):
@@ -74,10 +77,16 @@ class OpenedTrip:
         return _answers_to(self.row)
 
     @cached_property
+    def fuel_visits(self) -> Sequence[FuelVisit | None]:
+        """The visit of each fuel stop."""
+        return _visits_of(self.row)
+
+    @cached_property
     def course(self) -> Course:
         row = self.row
         fueled = _fueled(self.answers, row.generated_at) if row.generated_at is not None else 0
-        passed = max(row.fuel_stops_passed, fueled)
+        left = [number for number, visit in enumerate(self.fuel_visits, 1) if visit and visit["departedAt"]]
+        passed = max(row.fuel_stops_passed, fueled, *left)
         way = unpack_way(row.coarse_way) if row.coarse_way is not None else None
         return Course(PlanMilestones.of(row._replace(fuel_stops_passed=passed)), way)
 
@@ -191,7 +200,10 @@ def _plan_of(trip: OpenedTrip) -> ShownPlan | None:
                 stops[first:], told[first:], miles_away, trip.answers[first:], strict=False
             )
         ),
-        behind=first,
+        behind=tuple(
+            ShownFuelStopBehind(stop["name"], is_reached=visit is not None and visit["arrivedAt"] is not None)
+            for stop, visit in zip(stops[:first], trip.fuel_visits[:first], strict=True)
+        ),
         ends_at_mile=plan["totalDistanceMiles"],
         road_miles=max(row.mile_of(len(row.stops) - 1) or 0.0, plan["totalDistanceMiles"]),
         total_gallons=plan["totalGallons"],
@@ -220,6 +232,16 @@ def _answer_to(number: int, station_ids: Sequence[str], newest: Mapping[str, Sho
         return answer
     visit = answer.number if answer.number is not None else station_ids.index(station_id)
     return answer if visit == number else None
+
+
+def _visits_of(row: TripOfLink) -> list[FuelVisit | None]:
+    """The visit of each fuel stop of the plan. A worker of an older release leaves the visits as the plan before had
+    them, so they may be of other places."""
+    found = zip_longest(row.fuel_stops, (row.fuel_visits or [])[: len(row.fuel_stops)])
+    return [
+        visit if visit and (visit["latitude"], visit["longitude"]) == stop_point(stop) else None
+        for stop, visit in found
+    ]
 
 
 def _fueled(answers: Sequence[ShownAnswer | None], made_at: datetime) -> int:

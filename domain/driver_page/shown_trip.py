@@ -60,6 +60,14 @@ class ShownAnswer(msgspec.Struct, frozen=True):
     """The number of the fuel stop in the plan that is shown; None where it was given to another plan."""
 
 
+class ShownFuelStopBehind(NamedTuple):
+    """A fuel stop that is behind the truck."""
+
+    name: str
+    is_reached: bool
+    """False where the truck is not known to have halted there."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShownFuelStop:
     """A fuel stop of the plan."""
@@ -138,12 +146,12 @@ class PlanChanges:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """The plan of a trip. `fuel_stops` are those ahead, the next one first; `behind` counts the others."""
+    """The plan of a trip. `fuel_stops` are those ahead, the next one first; `behind` has the others."""
 
     id: UUID
     made_at: datetime
     fuel_stops: tuple[ShownFuelStop, ...]
-    behind: int
+    behind: tuple[ShownFuelStopBehind, ...]
     ends_at_mile: float
     road_miles: float
     """The mile of the destination, which the plan itself may not reach."""

@@ -13,6 +13,7 @@ from domain.planning.choice_costs import COUNTS, had_by_driver
 from domain.roads import Point
 from domain.routes.plans.stored_choices import STATUS_NOW
 from domain.routes.reading.on_their_way import NEXT_STOP
+from domain.telematics.fixes_to_visits import FuelVisit
 
 
 class TripNow(NamedTuple):
@@ -70,6 +71,8 @@ class TripOfLink(NamedTuple):
     latitude: float | None
     longitude: float | None
     fuel_stops_passed: NotNull[int]
+    fuel_visits: list[FuelVisit] | None
+    """The visits of the plan's fuel stops; None for a plan that the driver was not told yet."""
     station_ids: list[str] | None
     answers: int
     newest_answers: str | None
@@ -143,6 +146,7 @@ TRIPS_OF_LINKS = Statement(
             ORDER BY b.id DESC LIMIT 1) AS before,
            t.newest_at AS truck_at, t.latitude, t.longitude,
            {_PASSED} AS fuel_stops_passed,
+           CASE WHEN r.correction_id IS NULL THEN r.fuel_visits END AS fuel_visits,
            p.station_ids, said.answers, said.newest::text AS newest_answers,
            menu.choices::text AS choices, menu.allowance_cents
     {_OPEN}

@@ -20,7 +20,15 @@ from domain.ids import read_id, shown_id
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
-from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, offered_choice, token_of, truck_at
+from tests.domain.driver_page.trips import (
+    DriverTrip,
+    at_stations,
+    driven_trip,
+    halted,
+    offered_choice,
+    token_of,
+    truck_at,
+)
 from tests.factories import DOT, JOLIET, route_body
 from tests.service import Client, Service, running_service
 
@@ -90,6 +98,9 @@ def test_a_page_that_is_kept_shows_where_the_truck_is_now_and_whatever_else_has_
     assert page("?l=es") != page()
     assert page("?l=es") == page("?l=es")
 
+    with service.database.transaction() as connection:
+        halted(connection, trip, now, has_left=True)
+    assert "Fuel stops behind you Lakeside Travel Plaza Reached" in page()
     with service.database.transaction() as connection:
         connection.execute("UPDATE tracks SET longitude = -80.0 WHERE vehicle_id = %s", (fleet.trucks[0],))
     assert page().count("from the truck") < 2, "a fuel stop is behind it"

@@ -9,7 +9,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import GivenAnswer
-from domain.driver_page.shown_trip import ShownAnswer
+from domain.driver_page.shown_trip import ShownAnswer, ShownFuelStopBehind
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, RefusalReason
 from domain.planning.coarse_ways import pack_way
@@ -22,12 +22,13 @@ from tests.domain.driver_page.trips import (
     at_stations,
     corrected_trip,
     driven_trip,
+    halted,
     offered_choice,
     shown,
     truck_at,
 )
 from tests.domain.helpers import route_row
-from tests.factories import PLAN, Fleet
+from tests.factories import JOLIET, PLAN, Fleet
 
 ROAD = Road(
     distance_miles=812.4,
@@ -68,14 +69,55 @@ def test_the_page_begins_with_the_next_fuel_stop_and_the_miles_from_the_truck(
     assert page.plan.changes is None
 
 
-def test_a_fuel_stop_behind_the_truck_is_only_counted(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def test_a_fuel_stop_behind_the_truck_has_only_its_name(connection: Connection, fleet: Fleet, now: datetime) -> None:
     trip = on_road(connection, fleet, now=now)
     truck_at(connection, fleet.live, fleet.trucks[0], now, 41.4, -82.7)
 
     page = shown(connection, trip, now=now)
 
     assert page.plan is not None
-    assert (page.plan.behind, [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
+    assert page.plan.behind == (ShownFuelStopBehind("Lakeside Travel Plaza", is_reached=False),)
+    assert [stop.name for stop in page.plan.fuel_stops] == ["Keystone Fuel"]
+
+
+def test_a_fuel_stop_that_the_truck_has_left_is_behind_it_wherever_it_is_now(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = on_road(connection, fleet, now=now)
+    truck_at(connection, fleet.live, fleet.trucks[0], now, 41.57, -87.1)
+    halted(connection, trip, now, has_left=True)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert page.plan.behind == (ShownFuelStopBehind("Lakeside Travel Plaza", is_reached=True),)
+    assert [stop.name for stop in page.plan.fuel_stops] == ["Keystone Fuel"]
+
+
+def test_a_fuel_stop_where_the_truck_stands_is_still_the_next_one(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = on_road(connection, fleet, now=now)
+    halted(connection, trip, now, has_left=False)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert (page.plan.behind, page.plan.fuel_stops[0].name) == ((), "Lakeside Travel Plaza")
+
+
+def test_visits_of_another_plan_take_no_fuel_stop_away(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    halted(connection, trip, now, has_left=True, stop=JOLIET)
+    page = shown(connection, trip, now=now)
+    assert page.plan is not None
+    assert page.plan.behind == (), "an older release has left the visits of the plan before"
+
+    halted(connection, trip, now, has_left=True)
+    corrected_trip(connection, trip, now=now + timedelta(minutes=1), cause="prices")
+    page = shown(connection, trip, now=now + timedelta(minutes=1))
+    assert page.plan is not None
+    assert page.plan.behind == (), "the correction knows that purchase, and wants another one there"
 
 
 def test_choices_of_the_first_fuel_stop_are_shown_while_it_is_ahead(
@@ -195,7 +237,7 @@ def test_a_trip_whose_last_stop_is_reached_has_no_fuel_stop_ahead(
     page = shown(connection, trip, now=now)
 
     assert page.plan is not None
-    assert (page.plan.behind, page.plan.fuel_stops) == (2, ())
+    assert (len(page.plan.behind), page.plan.fuel_stops) == (2, ())
 
 
 def answered(
@@ -230,7 +272,7 @@ def test_a_stop_where_the_driver_has_fueled_is_behind_him(connection: Connection
     page = shown(connection, trip, now=now)
 
     assert page.plan is not None
-    assert (page.plan.behind, [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
+    assert (len(page.plan.behind), [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
 
 
 def test_a_station_that_the_road_passes_twice_has_an_answer_for_each_visit(
@@ -248,7 +290,7 @@ def test_a_station_that_the_road_passes_twice_has_an_answer_for_each_visit(
 
     page = shown(connection, trip, now=now)
     assert page.plan is not None
-    assert page.plan.behind == 1
+    assert len(page.plan.behind) == 1
     assert [stop.answer for stop in page.plan.fuel_stops] == [None, None]
 
 
@@ -263,7 +305,7 @@ def test_fuel_that_a_plan_was_made_with_does_not_take_its_stop_away(
     page = shown(connection, trip, now=now)
 
     assert page.plan is not None
-    assert page.plan.behind == 0
+    assert len(page.plan.behind) == 0
 
 
 def test_a_late_answer_is_not_shown_with_the_plan(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -275,7 +317,7 @@ def test_a_late_answer_is_not_shown_with_the_plan(connection: Connection, fleet:
     page = shown(connection, trip, now=now)
 
     assert page.plan is not None
-    assert (page.plan.behind, page.plan.fuel_stops[0].answer) == (0, None)
+    assert (len(page.plan.behind), page.plan.fuel_stops[0].answer) == (0, None)
 
 
 def test_a_refusal_before_the_first_message_is_out_has_the_plan_reviewed_and_the_page_says_so(

@@ -57,6 +57,7 @@ CHANGES = {
                  SELECT %(new)s, company_id, environment, id, driver_id, 'a-key-of-it', plan_id, 0, %(station)s,
                      'Plaza', 'going', now(), false FROM routes WHERE id = %(route)s""",
     "fuel stop passed": "UPDATE tracks SET watch_at = now(), fuel_stops_passed = 1 WHERE vehicle_id = %(truck)s",
+    "fuel stop reached": "UPDATE routes SET fuel_visits = '[]' WHERE id = %(route)s",
     "truck's number": "UPDATE vehicles SET unit_number = '909' WHERE id = %(truck)s",
     "driver's language": "UPDATE drivers SET language = 'es' WHERE id = %(driver)s",
     "company's name": "UPDATE companies SET name = 'Renamed' WHERE id = %(company)s",

@@ -132,6 +132,19 @@ def arrived(connection: Connection, tenant: Tenant, route_id: UUID, stop: int, a
     )
 
 
+def halted(
+    connection: Connection, trip: DriverTrip, now: datetime, *, has_left: bool, stop: dict[str, Any] = PLAN["stops"][0]
+) -> None:
+    """The truck has reached the first fuel stop of its plan, which stands at the place of `stop`."""
+    visit = {
+        "latitude": stop["latitude"],
+        "longitude": stop["longitude"],
+        "arrivedAt": now.isoformat(),
+        "departedAt": now.isoformat() if has_left else None,
+    }
+    connection.execute("UPDATE routes SET fuel_visits = %s WHERE id = %s", (as_json([visit]), trip.route_id))
+
+
 def truck_at(
     connection: Connection, tenant: Tenant, truck: UUID, at: datetime, latitude: float, longitude: float
 ) -> None:
