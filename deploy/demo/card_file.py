@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from deploy.demo.past import StoredTrip
-from deploy.demo.trips import FIRST_UNIT
+from deploy.demo.trips import FIRST_UNIT, MISSED, PARTLY
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.fills.local_times import zone_of
@@ -31,8 +31,6 @@ _HEADER = (
     *("State/ Prov", "Fees", "Item", "Unit Price", "Disc PPU", "Disc Cost", "Qty", "Disc Amt", "Disc Type", "Amt"),
     *("DB", "Currency"),
 )
-_PARTLY, _MISSED, _ELSEWHERE = 0.08, 0.05, 0.06
-"""Shares of the planned fuel stops where the driver buys less, nothing, or at another truck stop."""
 
 
 def import_card_files(
@@ -153,11 +151,11 @@ def _purchases(trips: Iterable[StoredTrip], *, seed: int) -> Iterator[tuple[date
         for number, stop in enumerate(one.plan.stops):
             chance = one.trip.draws(seed, f"stop {number}")
             luck, gallons, price, station = chance.random(), stop.gallons_to_fill, stop.price_per_gallon, stop.station
-            if luck < _MISSED:
+            if luck < MISSED:
                 continue
-            if luck < _MISSED + _PARTLY:
+            if luck < MISSED + PARTLY:
                 gallons *= chance.uniform(0.45, 0.75)
-            elif luck < _MISSED + _PARTLY + _ELSEWHERE:
+            elif one.trip.buys_elsewhere(seed, number):
                 station, price = _another(one, stop)
             else:
                 gallons += chance.uniform(-3, 3)

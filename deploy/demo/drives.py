@@ -89,6 +89,11 @@ class Drive:
     def bought_at(self, purchase: int) -> datetime:
         return self.departure + timedelta(seconds=self.purchases[purchase][0])
 
+    def halt_at(self, purchase: int) -> tuple[datetime, datetime]:
+        """When the truck comes to the truck stop of a purchase, and when it leaves."""
+        came = self.bought_at(purchase) - FUELED_AFTER
+        return came, came + _AT_TRUCK_STOP
+
     def fixes_at(self, seconds: Array) -> list[tuple[Point, float]]:
         """Place and level in percent of the tank at these seconds."""
         miles = self._mile(seconds)

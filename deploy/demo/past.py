@@ -17,6 +17,7 @@ from domain.burn.trip_levels import levels_of, pack_levels
 from domain.contract.shapes import DriverRef, RouteInput, RouteStopInput, VehicleRef
 from domain.database.connections import Connection, Tenant, pipelined
 from domain.database.statements import Command, NotNull, Scalar, Statement
+from domain.encoding import utc_text
 from domain.ids import shown_id
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan
@@ -30,13 +31,14 @@ from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery, first_plan
 from domain.routes.transitions import complete_routes, store_first_arrivals
-from domain.routes.visits import store_visits
+from domain.routes.visits import store_fuel_visits, store_visits
 from domain.settings import Settings
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
 from domain.stations.offers import Offer
 from domain.stations.prices import PRICE_DECIMALS, PriceParts
 from domain.telematics.arrivals import Evidence, Fix, Visit
 from domain.telematics.feed import store_positions
+from domain.telematics.fixes_to_visits import FuelVisit
 
 STOOD_BEFORE = timedelta(minutes=9)
 """The truck comes to the first stop this long before it leaves."""
@@ -210,6 +212,7 @@ class History:
                 store_positions(self.connection, self.tenant, list(enumerate(batch)), now=one.drive.arrival)
         visits = {one.route_id: {0: _first_visit(one.trip), 1: _last_visit(one)} for one in trips}
         store_visits(self.connection, visits, now=self.now)
+        store_fuel_visits(self.connection, {one.route_id: _fuel_visits(one, self.seed) for one in trips})
         complete_routes(self.connection, [one.route_id for one in trips], now=self.now)
         older = {
             one.route_id: pack_levels(
@@ -272,6 +275,17 @@ def _last_visit(one: StoredTrip) -> Visit:
     came, stop = one.drive.arrival, one.trip.lane.stops[-1]
     fixes = [Fix(came + wait, stop["latitude"], stop["longitude"], 0.0, 8) for wait in (timedelta(), _TWO_MINUTES)]
     return Visit(came, Evidence(_INSIDE, tuple(fixes)))
+
+
+def _fuel_visits(one: StoredTrip, seed: int) -> list[FuelVisit]:
+    """The halts at the fuel stops of the plan, but for those where the driver goes to another truck stop."""
+    visits = []
+    for number, stop in enumerate(one.plan.stops):
+        halt = one.drive.halt_at(number) if not one.trip.buys_elsewhere(seed, number) else (None, None)
+        came, left = (utc_text(at) if at is not None else None for at in halt)
+        place = stop.station
+        visits.append(FuelVisit(latitude=place.latitude, longitude=place.longitude, arrivedAt=came, departedAt=left))
+    return visits
 
 
 _TWO_MINUTES = timedelta(minutes=2)

@@ -22,6 +22,9 @@ _LATEST_END = timedelta(hours=20)
 _MPH = 56.0
 _AT_STOPS = timedelta(hours=2)
 
+MISSED, PARTLY, _ELSEWHERE = 0.05, 0.08, 0.06
+"""Shares of the planned fuel stops where the driver buys nothing, less, or at another truck stop."""
+
 Place = dict[str, Any]
 """A stop as it is pushed."""
 
@@ -103,6 +106,11 @@ class PastTrip(NamedTuple):
     def draws(self, seed: int, about: str) -> Random:
         """Chance for one part of the trip, always the same."""
         return Random(f"{seed} {self.external_id} {about}")  # noqa: S311 (no secret)
+
+    def buys_elsewhere(self, seed: int, number: int) -> bool:
+        """True if the driver goes to another truck stop than to the fuel stop of this number in his plan."""
+        luck = self.draws(seed, f"stop {number}").random()
+        return MISSED + PARTLY <= luck < MISSED + PARTLY + _ELSEWHERE
 
 
 def external_id(truck: int, number: int) -> str:

@@ -17,8 +17,9 @@ from deploy.demo.removal import NoDemo, demo_company, remove_demo
 from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
-from domain.database.connections import Database
+from domain.database.connections import Connection, Database
 from domain.lifecycle import Role
+from domain.routes.reading.lookups import read_any_route
 from domain.sandbox.demo_fleet import read_demo_fleet, set_fleet_speed
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
@@ -72,6 +73,34 @@ def test_a_database_that_others_use_gets_no_demo_and_says_why(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+def assert_halts_fit(connection: Connection) -> None:
+    """The times of past trips are in the order of the stops, and each purchase at a fuel stop lies within the halt
+    there. Some fuel stops have no halt: their drivers fueled elsewhere."""
+    ids = connection.execute("SELECT id FROM routes WHERE status = 'completed'").fetchall()
+    routes = {}
+    for (route_id,) in ids:
+        found = read_any_route(connection, route_id)
+        assert found is not None
+        stops = routes[route_id] = found[1].stops
+        times = [at for stop in stops for at in (stop.actual_arrival, stop.actual_departure) if at is not None]
+        assert times == sorted(times)
+        assert stops[0].actual_departure is not None
+        assert stops[-1].actual_arrival is not None
+    fuel_stops = {route_id: [one for one in stops if one.type == "fuel_stop"] for route_id, stops in routes.items()}
+    halts = [one.actual_departure is not None for stops in fuel_stops.values() for one in stops]
+    assert 0.8 < halts.count(True) / len(halts) < 1
+    paid = connection.execute(
+        "SELECT f.route_id, f.stop_number, f.bought_at FROM fills f JOIN stop_verdicts v ON v.route_id = f.route_id"
+        " AND v.number = f.stop_number WHERE v.verdict IN ('followed', 'partly')"
+    ).fetchall()
+    assert len(paid) > 10
+    for route_id, number, bought_at in paid:
+        stop = fuel_stops[route_id][number - 1]
+        assert stop.actual_arrival is not None
+        assert stop.actual_departure is not None
+        assert stop.actual_arrival < bought_at < stop.actual_departure
+
+
 def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path, database_url=database.url)
     with database.transaction() as connection:
@@ -98,6 +127,9 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
         assert rows.execute("SELECT count(*) FROM trip_burns WHERE measured_at IS NULL").fetchone() == (0,)
         assert rows.execute("SELECT count(*) FROM learned_burns WHERE mpg > 4").fetchone() == (24,)
         assert read_demo_fleet(connection, company_id) is not None
+
+    with database.transaction() as connection:
+        assert_halts_fit(connection)
 
     fleet, recorder = LivingFleet(database, company_id, recorder := Recorder(), settings), recorder  # type: ignore[arg-type]
     for minute in range(3):
