@@ -75,8 +75,10 @@ _MAKE_DUE = Statement(
                AND (t.look_by <= fixes.newest_at OR t.look_below_percent > fixes.least_percent) AS may_look,
                (%(is_live)s AND t.unprocessed_from <= fixes.oldest_at) IS TRUE AS waits
         FROM (SELECT vehicle_id, min(latitude) - %(degrees)s AS south, max(latitude) + %(degrees)s AS north,
-                     array_agg(recorded_at) AS moments, array_agg(latitude) AS latitudes,
-                     array_agg(longitude) AS longitudes, array_agg(fuel_percent) AS fuel_percents,
+                     array_agg(recorded_at ORDER BY recorded_at) AS moments,
+                     array_agg(latitude ORDER BY recorded_at) AS latitudes,
+                     array_agg(longitude ORDER BY recorded_at) AS longitudes,
+                     array_agg(fuel_percent ORDER BY recorded_at) AS fuel_percents,
                      min(recorded_at) AS oldest_at, max(recorded_at) AS newest_at, min(fuel_percent) AS least_percent
               FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
                           %(longitudes)s::float8[], %(fuel_percents)s::float8[])
@@ -145,6 +147,9 @@ not last (`looks`). Fixes far from every stop, and fixes that are too early for 
 stored, and rules that read older fixes find them. Where the newest fix and the lowest level of a truck make no look
 due, the levels are not unpacked, which would take a twentieth of PostgreSQL's time for a fix. A live truck that is due
 with older fixes is processed anyway, so its track is not stored once more for what may wait.
+
+The fixes are sorted by truck, because PostgreSQL would put the arrays of more than some 200 trucks on the disk
+where it groups them by hashes.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 
