@@ -29,6 +29,7 @@ def milp(trip: Trip, must_stop_at: int | None = None, step_gallons: float | None
     stops: list[int] = []
     steps: list[int] = []
     margin = trip.margin_gallons
+    stopped = column(0, 0)  # with a negative margin: 1 behind the first stop
     first = reserve + min(margin, 0.0)
 
     def after_stops(gallons: dict[int, float], road_gallons: float = 0.0) -> None:
@@ -37,9 +38,8 @@ def milp(trip: Trip, must_stop_at: int | None = None, step_gallons: float | None
         row(first + road_gallons, inf, gallons)
         if margin > 0:
             row(reserve + margin + road_gallons, inf, {**gallons, **dict.fromkeys(stops, margin)})
-        elif margin < 0:
-            for before in stops:
-                row(first + road_gallons, inf, {**gallons, before: gallons.get(before, 0.0) + margin})
+        elif margin < 0 and stops:
+            row(first + road_gallons, inf, {**gallons, stopped: margin})
 
     row(reserve + margin, inf, {fuel: 1})
     for i, candidate in enumerate(trip.candidates):
@@ -56,9 +56,8 @@ def milp(trip: Trip, must_stop_at: int | None = None, step_gallons: float | None
         above = max(candidate.floor_gallons - first, 0.0)
         if margin >= 0:
             row(reserve, inf, {arriving: 1, stop: -into - above})
-        elif candidate.floor_gallons > reserve:
-            for before in stops:
-                row(first - above, inf, {arriving: 1, stop: -into - above, before: -above})
+        elif candidate.floor_gallons > reserve and stops:
+            row(first - above, inf, {arriving: 1, stop: -into - above, stopped: -above})
         row(-inf, usable, {arriving: 1, stop: -into, bought: 1})
         row(0, 0, {leaving: 1, arriving: -1, bought: -1, stop: into + out})
         row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, PUMP_STEP_GALLONS, into + out)})
@@ -69,6 +68,9 @@ def milp(trip: Trip, must_stop_at: int | None = None, step_gallons: float | None
         fuel, mile = leaving, candidate.mile
         stops.append(stop)
         if margin < 0:
+            before, stopped = stopped, column(0, 1)
+            row(0, inf, {stopped: 1, before: -1})
+            row(0, inf, {stopped: 1, stop: -1})
             after_stops({leaving: 1})
     burned = _road_gallons(trip, mile, trip.distance_miles)
     left = column(0, inf, -trip.leftover_value_per_gallon)
