@@ -7,6 +7,10 @@ A trip with a stop at candidate i is the way there, the stop, and the way on:
 S_i(h) is the least cost of coming back to the road from the stop with the level h, as in `optimizer`. T_i(h) is the
 least cost from there to the destination. T is found like V, by following the truck backward from the destination. Seen
 from there, levels are negative and a stop leads from -h to -g; it buys the same gallons at the same price.
+
+Only costs are asked for here, not the purchases behind them. So pieces of T side by side that cost the same become one,
+whichever stations they lead to. Without that, T has hundreds of pieces past thousands of stations of one price: the
+smallest purchase costs the same at each of them, and each nearer one is in reach with a little less fuel.
 """
 
 import math
@@ -21,7 +25,7 @@ from domain.planning.least_cost import (
     stations_of,
     stops_before,
 )
-from domain.planning.trips import GALLON_TOLERANCE, Trip
+from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Trip
 
 
 def costs_with_each_stop(trip: Trip) -> list[float | None]:
@@ -37,7 +41,7 @@ def costs_with_each_stop(trip: Trip) -> list[float | None]:
 def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     """The costs, infinite where there is no plan, and the most stops that one of these plans makes."""
     stations, counted = stations_of(trip), max_stops is not None
-    ahead = _ahead(trip, max_stops)
+    ahead = ways_ahead(trip, max_stops)
     start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     layers: list[CostFunction] = [[] for _ in range((max_stops or 0) + 1)]
     costs, most_stops = [], 0
@@ -54,7 +58,7 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     return costs, most_stops
 
 
-def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
+def ways_ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
     """T of each candidate, from the last to the first. Where stops are counted, each candidate has one T for each
     number of stops that may still be made.
     """
@@ -66,8 +70,27 @@ def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
         layers = [at_least(T, backward.lowest_passing) for T in layers]
         ahead.append(layers)
         stopped = after_stops(layers, backward, trip.stop_cost, counted=max_stops is not None)
-        layers = [*map(cheaper, layers, stopped)]
+        layers = [_joined(cheaper(T, S)) for T, S in zip(layers, stopped, strict=True)]
     return ahead
+
+
+def _joined(V: CostFunction) -> CostFunction:
+    """The function with one piece for neighbors that cost the same after as many stops."""
+    joined: CostFunction = []
+    for low, high, line in V:
+        if joined:
+            since, until, before = joined[-1]
+            base, slope = line.base - before.base, line.slope - before.slope
+            if (
+                until == low
+                and abs(base + slope * low) < DOLLAR_TOLERANCE
+                and abs(base + slope * high) < DOLLAR_TOLERANCE
+                and stops_before(line) == stops_before(before)
+            ):
+                joined[-1] = since, high, before
+                continue
+        joined.append((low, high, line))
+    return joined
 
 
 def at_end(trip: Trip) -> CostFunction:

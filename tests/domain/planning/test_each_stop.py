@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.planning.each_stop import costs_with_each_stop
+from domain.planning.each_stop import costs_with_each_stop, ways_ahead
 from domain.planning.least_cost import CostFunction, CostSegment, after_stops, at_least, cheaper, stations_of
 from domain.planning.optimizer import solve
 from domain.planning.trips import GALLON_TOLERANCE, Candidate, Infeasible, Solution, Trip
 from tests.benchmarks.optimizer import dense_trip, truck_trip
 from tests.domain.planning.oracle import milp_objective
-from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip
+from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip, with_each
 from tests.repeatable import examples
 
 pytestmark = pytest.mark.slow
@@ -182,3 +182,9 @@ def test_a_stop_counts_toward_the_limit_on_stops() -> None:
 
 def test_a_station_that_fits_no_plan_has_no_cost() -> None:
     assert costs(trip((10, 3.0), (250, 3.0), min_purchase_gallons=50.0)) == [None, 150.0]
+
+
+def test_past_a_thousand_stations_of_one_price_the_functions_of_the_way_ahead_have_few_pieces() -> None:
+    """The smallest purchase costs the same at each station."""
+    dense = with_each(dense_trip(1_000, 0), lambda one: one._replace(price=3.999))
+    assert max(len(T) for (T,) in ways_ahead(dense, None)) < 40
