@@ -17,9 +17,19 @@ from domain.roads.sphere import Array
 FUELED_AFTER = timedelta(minutes=12)
 """Time from the arrival at a truck stop to the receipt."""
 _AT_TRUCK_STOP = timedelta(minutes=25)
+_TO_PUMP = timedelta(minutes=5)
+"""Time between the road and a pump. This way burns nothing."""
 _STANDS_FOR = timedelta(minutes=6)
 """Time at the first and the last stop of which there are fixes."""
 _STANDING_STEP = timedelta(seconds=30)
+
+
+def _aside(seconds: Array, bought_at: float) -> Array:
+    """The share of the way from the road to the pump of a purchase that the truck has driven at each second."""
+    stands_for = _AT_TRUCK_STOP.total_seconds()
+    middle = bought_at - FUELED_AFTER.total_seconds() + stands_for / 2
+    seconds_away = np.abs(seconds - middle) - stands_for / 2
+    return np.asarray(1 - seconds_away / _TO_PUMP.total_seconds()).clip(0, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +40,8 @@ class Drive:
     departure: datetime
     seconds: Array
     miles: Array
-    purchases: Sequence[tuple[float, float]]
-    """Second and gallons of each purchase."""
+    purchases: Sequence[tuple[float, float, Point]]
+    """Second and gallons of each purchase, and the place of the pump."""
     start_percent: float
     mpg: float
     capacity_gallons: float
@@ -52,14 +62,15 @@ class Drive:
         def late(moment: datetime) -> float:
             return (moment - departure).total_seconds() * lateness
 
-        seconds, miles, purchases = [0.0], [0.0], list[tuple[float, float]]()
+        seconds, miles, purchases = [0.0], [0.0], list[tuple[float, float, Point]]()
         for stop in plan.stops:
             if stop.estimated_arrival is None:
                 continue
             comes_at = late(stop.estimated_arrival)
             seconds += [comes_at, comes_at + _AT_TRUCK_STOP.total_seconds()]
             miles += [stop.miles_from_origin] * 2
-            purchases.append((comes_at + FUELED_AFTER.total_seconds(), stop.gallons_to_fill))
+            pump = Point(stop.station.latitude, stop.station.longitude)
+            purchases.append((comes_at + FUELED_AFTER.total_seconds(), stop.gallons_to_fill, pump))
         last = plan.points[-1]
         if last.arrival is None:
             raise ValueError("a plan of the demo ends before the year 9999")
@@ -96,14 +107,14 @@ class Drive:
 
     def fixes_at(self, seconds: Array) -> list[tuple[Point, float]]:
         """Place and level in percent of the tank at these seconds."""
-        miles = self._mile(seconds)
-        latitudes, longitudes = (
-            np.interp(miles, self.road.line_miles, degrees).round(6) for degrees in self.road.line.T
-        )
-        bought = sum((gallons * (seconds >= at) for at, gallons in self.purchases), np.zeros(len(seconds)))
+        miles, bought = self._mile(seconds), np.zeros(len(seconds))
+        places = np.stack([np.interp(miles, self.road.line_miles, degrees) for degrees in self.road.line.T], axis=1)
+        for at, gallons, pump in self.purchases:
+            bought += gallons * (seconds >= at)
+            places += _aside(seconds, at)[:, None] * (np.array(pump) - places)
         levels = self.start_percent + 100 * (bought - miles / self.mpg) / self.capacity_gallons
-        found = zip(latitudes.tolist(), longitudes.tolist(), levels.clip(1, 100).round(1).tolist(), strict=True)
-        return [(Point(latitude, longitude), level) for latitude, longitude, level in found]
+        found = zip(places.round(6).tolist(), levels.clip(1, 100).round(1).tolist(), strict=True)
+        return [(Point(*place), level) for place, level in found]
 
     def level_fixes(self, step: timedelta) -> list[LevelFix]:
         """The levels on the way, one every `step`."""

@@ -14,6 +14,7 @@ from domain.contract.shapes import Position
 from domain.documents import FuelStopDocument
 from domain.roads import Point, Road, great_circle_miles
 from domain.sandbox.detours import DETOUR_MILES, away_from
+from domain.sandbox.simulated_truck import Refuel, refuel_at
 
 MPH = 60.0
 _AT_PUMP = timedelta(minutes=15)
@@ -33,13 +34,13 @@ class Way:
 
     plan_id: UUID
     road: Road
-    fuel_stops: list[tuple[float, float]]
-    """Mile and gallons of each purchase ahead, in order."""
+    fuel_stops: list[Refuel]
+    """The fuel stops ahead, in order."""
 
     @classmethod
     def of(cls, plan_id: UUID, road: Road, stops: Sequence[FuelStopDocument], *, after_mile: float) -> "Way":
-        ahead = [(stop["milesFromOrigin"], stop["gallonsToFill"]) for stop in stops]
-        return cls(plan_id, road, [one for one in ahead if one[0] > after_mile])
+        ahead = [refuel_at(stop, stop["milesFromOrigin"]) for stop in stops]
+        return cls(plan_id, road, [one for one in ahead if one.mile > after_mile])
 
     def place(self, mile: float) -> Point:
         latitudes, longitudes = self.road.line.T
@@ -95,7 +96,7 @@ class MovingTruck:
     def take(self, way: Way) -> None:
         """Takes the way of a new plan from where it is."""
         self.way, self.mile = way, mile_of(way.road, self.place)
-        way.fuel_stops = [one for one in way.fuel_stops if one[0] >= self.mile]
+        way.fuel_stops = [one for one in way.fuel_stops if one.mile >= self.mile]
         self.began_mile = self.mile
         self.off_road_since, self.left_at, self.off_road_miles = None, None, 0.0
         away_miles = great_circle_miles(self.place, way.place(self.mile))
@@ -129,11 +130,12 @@ class MovingTruck:
         if self.leaves_road and self._is_off_road(way, now):
             return self._drive_away(way, miles)
         mile = min(self.mile + miles, way.end_mile)
-        if way.fuel_stops and way.fuel_stops[0][0] <= mile:
-            mile, self.gallons = way.fuel_stops.pop(0)
+        place = way.place(mile)
+        if way.fuel_stops and way.fuel_stops[0].mile <= mile:
+            mile, self.gallons, place = way.fuel_stops.pop(0)
             self.at_pump_until = now + max(_AT_PUMP / speed, _LEAST_AT_PUMP)
         self._burn(mile - self.mile)
-        self.mile, self.place = mile, way.place(mile)
+        self.mile, self.place = mile, place
         return 0.0 if self.at_pump_until is not None or mile >= way.end_mile else MPH
 
     def _stand_at_pump(self, now: datetime) -> float:

@@ -18,7 +18,8 @@ from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
 from domain.database.connections import Connection, Database
-from domain.lifecycle import Role
+from domain.lifecycle import Environment, Role
+from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.lookups import read_any_route
 from domain.sandbox.demo_fleet import read_demo_fleet, set_fleet_speed
 from domain.settings import Settings
@@ -130,6 +131,11 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
 
     with database.transaction() as connection:
         assert_halts_fit(connection)
+        trucks = [vehicle_id for (vehicle_id,) in connection.execute("SELECT vehicle_id FROM tracks").fetchall()]
+        process_vehicles(connection, Environment.LIVE, trucks, settings=settings, now=NOW)
+        left = "SELECT id FROM routes WHERE status = 'active' AND fuel_visits->0->>'departedAt' IS NOT NULL"
+        halted = connection.execute(left).fetchall()
+        assert len(halted) >= 5, "trucks on their way have been at pumps"
 
     fleet, recorder = LivingFleet(database, company_id, recorder := Recorder(), settings), recorder  # type: ignore[arg-type]
     for minute in range(3):

@@ -10,6 +10,7 @@ import pytest
 from deploy.demo.moves import MovingTruck, Way, mile_of
 from deploy.demo.trips import OFF_ROAD, TRUCKS, past_trips, present_trips
 from domain.roads import Point, Road, great_circle_miles
+from domain.sandbox.simulated_truck import Refuel
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 EDGES = [
@@ -18,6 +19,9 @@ EDGES = [
     datetime(2026, 10, 1, 0, 0, 1, tzinfo=UTC),
     datetime(2028, 2, 29, 23, 59, tzinfo=UTC),
 ]
+
+
+PUMP = Point(40.01, -99.4)
 
 
 def along_the_equator(miles: float = 300.0) -> Road:
@@ -56,20 +60,22 @@ def test_each_truck_goes_on_from_where_it_was_and_drives_one_trip_at_a_time(now:
 
 def test_a_truck_burns_by_the_mile_and_fuels_where_its_plan_says() -> None:
     one = truck()
-    one.way = Way(uuid4(), along_the_equator(), [(30.0, 100.0)])
-    levels = []
+    one.way = Way(uuid4(), along_the_equator(), [Refuel(30.0, 100.0, PUMP)])
+    levels, at_pump = [], []
     for minute in range(1, 61):
         fix = one.move(NOW + timedelta(minutes=minute), 1)
+        at_pump += [minute] if (fix.latitude, fix.longitude) == PUMP else []
         levels.append((fix.speed_mph, fix.fuel_percent))
     assert levels[28] == (60.0, 47.6), "29 miles have burned 2.4 % of the tank"
     assert levels[29] == (0.0, 47.5)
     assert levels[30] == (0.0, 97.5)
     assert one.mile == 30 + 60 - 45, "it stood for a quarter of an hour"
+    assert at_pump == list(range(30, 46))
 
 
 def test_a_fast_truck_stands_at_a_pump_until_its_level_was_seen_before_and_after() -> None:
     one = truck()
-    one.way = Way(uuid4(), along_the_equator(), [(30.0, 100.0)])
+    one.way = Way(uuid4(), along_the_equator(), [Refuel(30.0, 100.0, PUMP)])
     fixes = [one.move(NOW + timedelta(seconds=6 * number), 60) for number in range(1, 20)]
     standing = [fix.fuel_percent for fix in fixes if fix.speed_mph == 0]
     assert standing[0] == 47.5
