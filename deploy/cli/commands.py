@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_group
 
 from deploy.cli.version import print_version
@@ -114,11 +114,23 @@ GROUPS = {
 """Each group of commands. A group has its help from here."""
 
 
+def _set_flags(group: TyperGroup, ctx: Any) -> None:
+    """Makes False of each flag that is None until it is given, as `--help` is. To read None, typer loads pydantic,
+    a quarter of the start of a command that only shows its help."""
+    for option in group.get_params(ctx):
+        if isinstance(option, TyperOption) and option.is_flag and option.default is None:
+            option.default = False
+
+
 class _Commands(TyperGroup):
     """Imports the module of the command that runs, and no other: a process of the service starts in half the time. The
     list of commands, in the help and for a shell that completes, imports none."""
 
     _lists = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _set_flags(self, ctx)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*COMMANDS, *GROUPS, *super().list_commands(ctx)]
@@ -132,6 +144,7 @@ class _Commands(TyperGroup):
         group = get_group(getattr(import_module(f"deploy.cli.{entry.module}"), entry.app))
         if cmd_name in COMMANDS:
             return group.commands[cmd_name]
+        _set_flags(group, ctx)
         group.name, group.help = cmd_name, entry.help
         return group
 

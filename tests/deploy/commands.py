@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from typer import Context
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -40,9 +41,10 @@ class Result:
 Cli = Callable[..., Result]
 
 
-def commands(command: Any = None, name: str = "fuelroute", context: Any = None) -> Iterator[tuple[str, Any]]:
+def commands(command: Any = None, name: str = "fuelroute") -> Iterator[tuple[str, Any]]:
     """The command, or else `fuelroute`, and all that are under it, with their names."""
     command = command or get_command(app)
+    context = Context(command)
     yield name, command
     for one in command.list_commands(context) if isinstance(command, TyperGroup) else ():
         yield from commands(command.get_command(context, one), f"{name} {one}")
