@@ -18,11 +18,10 @@ from deploy.cli.storing import locked, transaction, transaction_about
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
-from domain.connectors import connectors, vendor_vehicles
+from domain.connectors import connectors
 from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import CredentialField, Vendor, VendorFault
-from domain.connectors.vendor_question import ask_vendor
 from domain.database.connections import Tenant
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Environment
@@ -101,9 +100,11 @@ def _print_added(made: Connector, vendor: type[Vendor]) -> None:
 @app.command("list")
 def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's connectors: state, newest position, last error and what to do."""
+    from domain.connectors.vendor_vehicles import count_connector_vehicles  # loads the feed of positions
+
     now = clock.now()
     with transaction_about(company_id) as connection:
-        counts = vendor_vehicles.count_connector_vehicles(connection, company_id, now=now)
+        counts = count_connector_vehicles(connection, company_id, now=now)
         found = CONNECTORS.all(connection, company_id)
     rows = []
     for one in found:
@@ -119,6 +120,8 @@ def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
 @app.command("test")
 def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: AsJson = False) -> None:
     """Asks the vendor once, and says what it answered. Nothing is stored. The exit status is 1 if it failed."""
+    from domain.connectors.vendor_question import ask_vendor  # loads httpx
+
     settings = get_settings()
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         access = connectors.read_access(connection, company_id, connector.id, contacts=Contacts.of(settings))
@@ -205,12 +208,12 @@ def connectors_vehicles(
     as_json: AsJson = False,
 ) -> None:
     """Lists the vehicles that the vendor names, and ours."""
+    from domain.connectors.vendor_vehicles import list_connector_vehicles
+
     if only not in ("all", "unmatched", "silent", "doubtful"):
         raise CommandFailed(f"--only: {only!r} is none of all, unmatched, silent, doubtful")
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
-        found = vendor_vehicles.list_connector_vehicles(
-            connection, company_id, connector.id, only=only, now=clock.now(), limit=10_000
-        )
+        found = list_connector_vehicles(connection, company_id, connector.id, only=only, now=clock.now(), limit=10_000)
     rows = [with_shown_ids(one._asdict()) for one in found]
     columns = ("vehicle_key", "name", "vin", "vehicle_id", "unit_number", "matched_by", "newest_at", "doubt")
     show_table(as_json, rows, *columns)
@@ -228,11 +231,11 @@ def connectors_link(
     as_json: AsJson = False,
 ) -> None:
     """Says which of our vehicles a vendor's vehicle is."""
+    from domain.connectors.vendor_vehicles import link_vehicle
+
     vehicle_id = None if vehicle == "none" else read_record_id("vehicle", vehicle)
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
-        vendor_vehicles.link_vehicle(
-            connection, company_id, connector.id, vehicle_key, vehicle_id, acting(reason), now=clock.now()
-        )
+        link_vehicle(connection, company_id, connector.id, vehicle_key, vehicle_id, acting(reason), now=clock.now())
     show_sentence(
         as_json,
         {"vehicle_key": vehicle_key, "vehicle_id": None if vehicle_id is None else vehicle},

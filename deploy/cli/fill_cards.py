@@ -14,8 +14,6 @@ from domain import clock
 from domain.accounts.companies import require_company
 from domain.database.connections import Connection, Tenant
 from domain.fills.card_holders import FROM_THE_BEGINNING, CardHolder, list_assignments, waiting_cards
-from domain.fills.finding import find_truck
-from domain.fills.matching_again import assign_card_and_match
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.settings import get_settings
@@ -83,6 +81,8 @@ def fills_assign(
     Its fills that wait are credited at once, and those to come as they are imported. Fills of a driver's card go to the
     truck of the route that the driver was on at that time; without one they wait.
     """
+    from domain.fills.matching_again import assign_card_and_match  # loads the roads
+
     if [unit_number is not None, driver_id is not None, nobody].count(True) != 1:
         raise CommandFailed("give one of --unit, --driver and --nobody")
     driver = read_id("drv", driver_id) if driver_id is not None else None
@@ -103,6 +103,8 @@ def fills_assign(
 
 
 def _truck(connection: Connection, company_id: UUID, unit_number: str, *, now: datetime) -> UUID:
+    from domain.fills.finding import find_truck
+
     truck = find_truck(connection, company_id, unit_number, at=now, time_zone="UTC")
     if truck is None:
         raise CommandFailed(f"no truck has the unit number {unit_number!r}")

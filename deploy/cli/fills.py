@@ -1,7 +1,6 @@
 """Purchases of fuel cards: import, lists, the decisions of a person, and planned against bought."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -36,18 +35,21 @@ from domain.fills.bought_report import (
 )
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.fill_lists import FillList, ShownFill, count_fills, list_fills, reasons_of
-from domain.fills.importing import read_stations
-from domain.fills.matching_again import end_matching, match_fills_again
 from domain.fills.profiles import CARDS, card_profile_of
-from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, UnknownFill, decide
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.operations.import_kinds import FillsFile
 from domain.savings.spans import Span
 from domain.settings import get_settings
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True)
+
+
+def read_fill_id(text: str) -> UUID:
+    """The id in the text. Raises UnknownFill for text that is no fill's id."""
+    from domain.fills.reviewing import UnknownFill  # loads what matches fills
+
+    return known_id("fil", text, UnknownFill)
 
 
 @app.command("import", epilog=f"Fields: {', '.join(field.name for field in FILL_FIELDS.fields)}.")
@@ -80,6 +82,8 @@ def fills_import(
     something else than fuel, such as totals, taxes and scales, are passed over and counted. Matches that are not clear
     wait for a person: see `fills review`.
     """
+    from domain.operations.import_kinds import FillsFile  # loads what stores each kind of file
+
     chosen = card_profile_of(file, profile, lambda one: _with_columns(one, columns or []))
     if profile == AUTO and not as_json:
         screen.print(f"read as: {CARDS[chosen.name].title} (--profile {chosen.name})", highlight=False)
@@ -130,7 +134,7 @@ def fills_review(
     fill_id: Annotated[
         UUID | None,
         typer.Argument(
-            parser=partial(known_id, "fil", unknown=UnknownFill),
+            parser=read_fill_id,
             metavar="FILL_ID",
             help="The fill to decide; without it they are listed.",
         ),
@@ -157,6 +161,8 @@ def fills_review(
     if fill_id is None:
         _show_list(Tenant(company_id, environment), FillList.REVIEW, limit, as_json)
         return
+    from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, decide
+
     chosen: UUID | str = BY_RULE
     if route is not None:
         found = NO_ROUTE if route == NO_ROUTE else read_id("rte", route)
@@ -188,6 +194,9 @@ def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.
 
     Do so after trucks, mappings, stations or routes were added that fills waited for. Decisions of people stay.
     """
+    from domain.fills.importing import read_stations
+    from domain.fills.matching_again import end_matching, match_fills_again
+
     tenant, now = Tenant(company_id, environment), clock.now()
     settled, after = 0, UUID(int=0)
     with transaction() as connection:

@@ -17,12 +17,10 @@ from domain.files.csvfiles import write_rows
 from domain.files.kept_profiles import kept_profiles, remove_profile
 from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
-from domain.operations.import_kinds import PricesFile
 from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import HELD_PRICES
 from domain.stations.price_outliers import OutlierLimits
-from domain.stations.price_polling import poll_source, price_profile, price_profile_of
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, with_unit
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import NewSource, PriceSource, SourceAddress
@@ -63,6 +61,9 @@ def prices_import(
 
     Unlikely prices are held for a person: see `prices held`. Rows of other products than diesel are passed over.
     """
+    from domain.operations.import_kinds import PricesFile  # loads what stores each kind of file
+    from domain.stations.price_polling import price_profile_of
+
     with transaction() as connection:
         found = with_unit(price_profile_of(connection, company_id, profile, file), currency, unit)
     if profile == AUTO and not as_json:
@@ -235,6 +236,8 @@ def sources_add(
     as_json: AsJson = False,
 ) -> None:
     """Adds a source. The scheduler looks at it every five minutes."""
+    from domain.stations.price_polling import price_profile
+
     address = SourceAddress(path, pattern, host, port, user, host_key)
     secret = _secret(password_file, key_file)
     with transaction() as connection:
@@ -306,6 +309,8 @@ def sources_test(company_id: CompanyId, name: SourceArgument, as_json: AsJson = 
 def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = False) -> None:
     """Looks at a source now, twice within three seconds: a file whose size and time stay the same is imported."""
     import time
+
+    from domain.stations.price_polling import poll_source
 
     settings = get_settings()
     files, waiting, fault = 0, 0, None

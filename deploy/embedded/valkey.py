@@ -6,8 +6,6 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
-import redis
-
 from deploy.embedded.folders import EmbeddedUnavailable, make_closed, make_private, socket_folder
 from deploy.embedded.servers import server_environment, stop_orphan, wheel_folder
 from deploy.processes import Spec
@@ -67,6 +65,8 @@ class EmbeddedRedis:
         )
 
     def _is_ready(self) -> bool:
+        import redis  # which commands about PostgreSQL alone need not load
+
         try:
             return bool(redis.Redis.from_url(self.url, socket_connect_timeout=2).ping())
         except redis.RedisError:

@@ -6,9 +6,11 @@ which fills are matched are wider than that."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from domain.roads import Point
+if TYPE_CHECKING:
+    from domain.roads import Point  # loads numpy, and lists of fills need none
 
 _EASTERN, _CENTRAL, _MOUNTAIN, _PACIFIC = (
     "America/New_York",
@@ -40,7 +42,7 @@ _ZONES: dict[str, str] = {
 }
 CANADA = frozenset(["AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"])
 
-_OTHER_ZONES: dict[str, tuple[str, Callable[[Point], bool]]] = {
+_OTHER_ZONES: dict[str, "tuple[str, Callable[[Point], bool]]"] = {
     "FL": (_CENTRAL, lambda place: place.longitude < -85.1),
     "ID": (_PACIFIC, lambda place: place.latitude > 45.5),
     "IN": (_CENTRAL, lambda place: place.longitude < -86.9 and not 38.6 < place.latitude < 40.9),
@@ -62,7 +64,7 @@ def is_known_state(state: str | None) -> bool:
     return state in _ZONES
 
 
-def zone_of(state: str, place: Point | None) -> str:
+def zone_of(state: str, place: "Point | None") -> str:
     """The time zone of a place in a known state; without a place, that of most of the state."""
     other = _OTHER_ZONES.get(state)
     if other is not None and place is not None and other[1](place):

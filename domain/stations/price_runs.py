@@ -4,14 +4,16 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, Scalar, Statement
 from domain.files.csvfiles import Rejected
 from domain.ids import first_id_of, new_id
-from domain.stations.price_rows import PriceReport
+
+if TYPE_CHECKING:
+    from domain.stations.price_rows import PriceReport  # loads numpy, and lists of files need none
 
 MOST_REJECTED_KEPT = 1_000
 """Most refused or passed over rows that are kept with their sentences. More are only counted."""
@@ -86,7 +88,7 @@ _LAST_OF_NAME = Statement(
 
 
 def record_run(
-    connection: Connection, company_id: UUID, file: RunFile, report: PriceReport, fault: str | None, *, now: datetime
+    connection: Connection, company_id: UUID, file: RunFile, report: "PriceReport", fault: str | None, *, now: datetime
 ) -> UUID:
     run_id = new_id()
     passed = [Rejected(row.line, f"passed over: {row.message}") for row in report.passed_rows]
