@@ -9,11 +9,12 @@ far as a reading can tell: the server's answer is some milliseconds old."""
 import math
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import psycopg
+from typing import TYPE_CHECKING, Any
 
 from domain.database.statements import Query, Scalar
+
+if TYPE_CHECKING:
+    import psycopg
 
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
@@ -66,14 +67,14 @@ def must_be_read() -> bool:
     return time.monotonic() - _clock.read_at > _VALID_SECONDS
 
 
-def read(connection: psycopg.Connection[Any]) -> None:
+def read(connection: "psycopg.Connection[Any]") -> None:
     """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error when PostgreSQL does not answer;
     the clock stays then."""
     asked_at = time.monotonic()
     _clock.note(SERVER_TIME.on(connection), asked_at)
 
 
-async def read_async(connection: psycopg.AsyncConnection[Any]) -> None:
+async def read_async(connection: "psycopg.AsyncConnection[Any]") -> None:
     """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error when PostgreSQL does not answer;
     the clock stays then."""
     asked_at = time.monotonic()

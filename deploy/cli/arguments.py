@@ -121,6 +121,7 @@ def with_options(
             for option, kind in options.items()
         ]
         functools.update_wrapper(run, command)
+        run.__annotations__ = {}  # typer reads the signature; the type of `name` may not be loaded yet
         run.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[*(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own), *shared]
         )

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
@@ -12,25 +12,15 @@ from deploy.cli.output import counting, print_table, screen, show
 from deploy.cli.reports import write_file
 from deploy.cli.storing import transaction
 from domain import clock
-from domain.database.connections import Connection
 from domain.encoding import utc_text
 from domain.ids import with_shown_ids
-from domain.ifta.driven_routes import find_quarter_routes
-from domain.ifta.filings import Filing, NotFiled, compare_filing, file_quarter, read_filing, reopen_quarter
 from domain.ifta.quarters import Quarter
-from domain.ifta.report import (
-    CREDITED_BASIS,
-    IFTA_BASIS,
-    NO_MEMBERS,
-    QuarterReport,
-    QuarterTotals,
-    StateLine,
-    make_quarter_report,
-    write_credited_csv,
-    write_ifta_csv,
-)
-from domain.settings import get_settings
 from domain.wording import counted
+
+if TYPE_CHECKING:
+    from domain.database.connections import Connection
+    from domain.ifta.filings import Filing
+    from domain.ifta.report import QuarterReport, QuarterTotals, StateLine
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -64,6 +54,9 @@ def ifta_report(
     imported. A truck with fills in the quarter is credited these, the others what was planned: see --vehicles-csv.
     No odometer was read, and miles between routes are not in it: compare it with your logs before you file anything.
     """
+    from domain.ifta.filings import read_filing  # loads numpy and the roads
+    from domain.ifta.report import write_credited_csv, write_ifta_csv
+
     with transaction() as connection:
         filing = read_filing(connection, company_id, quarter)
         report = filing.report if filing is not None else _made(connection, company_id, quarter, as_json)
@@ -73,13 +66,16 @@ def ifta_report(
     show(as_json, document, lambda: _print(report, filing, csv_file, vehicles_file))
 
 
-def _made(connection: Connection, company_id: UUID, quarter: Quarter, as_json: bool) -> QuarterReport:
+def _made(connection: "Connection", company_id: UUID, quarter: Quarter, as_json: bool) -> "QuarterReport":
+    from domain.ifta.driven_routes import find_quarter_routes
+    from domain.ifta.report import make_quarter_report
+
     driven = find_quarter_routes(connection, company_id, quarter)
     with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
         return make_quarter_report(connection, driven, now=clock.now(), progress=progress)
 
 
-def _filed_document(filing: Filing) -> dict[str, Any]:
+def _filed_document(filing: "Filing") -> dict[str, Any]:
     changes = None if filing.changes is None else [one._asdict() for one in filing.changes]
     return {
         "at": utc_text(filing.filed_at),
@@ -93,6 +89,9 @@ def _filed_document(filing: Filing) -> dict[str, Any]:
 @app.command("file")
 def ifta_file(company_id: CompanyId, quarter: QuarterOption, reason: Why) -> None:
     """Marks a quarter as filed: its report is frozen as it is now, and later changes are told beside it."""
+    from domain.ifta.driven_routes import find_quarter_routes
+    from domain.ifta.filings import file_quarter
+
     with transaction() as connection:
         driven = find_quarter_routes(connection, company_id, quarter)
         with counting("routes", len(driven.route_ids), quiet=not driven.route_ids) as progress:
@@ -103,6 +102,8 @@ def ifta_file(company_id: CompanyId, quarter: QuarterOption, reason: Why) -> Non
 @app.command("reopen")
 def ifta_reopen(company_id: CompanyId, quarter: QuarterOption, reason: Why) -> None:
     """Takes back that a quarter was filed: its report follows what is known again."""
+    from domain.ifta.filings import reopen_quarter
+
     with transaction() as connection:
         reopen_quarter(connection, company_id, quarter, acting(reason), now=clock.now())
     screen.print(f"{quarter} is open again")
@@ -111,6 +112,9 @@ def ifta_reopen(company_id: CompanyId, quarter: QuarterOption, reason: Why) -> N
 @app.command("compare")
 def ifta_compare(company_id: CompanyId, quarter: QuarterOption) -> None:
     """Compares a filed quarter with what is known now, as the scheduler does once a day."""
+    from domain.ifta.filings import NotFiled, compare_filing, read_filing
+    from domain.settings import get_settings
+
     with transaction() as connection:
         kept = get_settings().fill_retention_days
         compare_filing(connection, company_id, quarter, fills_kept_days=kept, now=clock.now())
@@ -120,7 +124,7 @@ def ifta_compare(company_id: CompanyId, quarter: QuarterOption) -> None:
     _print_filing(filing)
 
 
-def _print_filing(filing: Filing) -> None:
+def _print_filing(filing: "Filing") -> None:
     screen.print(f"filed by {filing.filed_by} on {filing.filed_at:%Y-%m-%d}")
     if filing.changes is None:
         screen.print("since filed: not compared yet")
@@ -130,7 +134,9 @@ def _print_filing(filing: Filing) -> None:
         screen.print("that is more than rounding: look whether the return has to be amended")
 
 
-def _print(report: QuarterReport, filing: Filing | None, *files: Path | None) -> None:
+def _print(report: "QuarterReport", filing: "Filing | None", *files: Path | None) -> None:
+    from domain.ifta.report import CREDITED_BASIS, IFTA_BASIS, NO_MEMBERS
+
     so_far = "" if report.ended else " so far: the quarter is not over"
     if not report.states:
         screen.print(f"no leg was driven in {report.quarter}{so_far}")
@@ -159,7 +165,9 @@ def _print(report: QuarterReport, filing: Filing | None, *files: Path | None) ->
             screen.print(f"wrote {file}")
 
 
-def _row(line: StateLine | QuarterTotals) -> dict[str, Any]:
+def _row(line: "StateLine | QuarterTotals") -> dict[str, Any]:
+    from domain.ifta.report import StateLine
+
     row = {"state": "", "tax_per_gallon": None, "surcharge_per_gallon": None, **asdict(line)}
     decimals = {"tax_per_gallon": 4, "surcharge_per_gallon": 4}
     return {

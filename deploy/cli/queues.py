@@ -3,7 +3,7 @@ shows the same."""
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 import typer
@@ -13,21 +13,15 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import plain, print_table, screen, show, show_sentence, show_table
 from deploy.cli.storing import transaction
 from domain import clock
-from domain.audit.entries import latest_actions
 from domain.ids import shown_id, with_shown_ids
-from domain.needs import overdue
-from domain.needs.figures import FIGURES
-from domain.operations import dead_letters, measurements, pauses
-from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
-from domain.operations.dead_letters import DeadLetter, Filter
-from domain.queue.heartbeats import PassRun
-from domain.queue.inspection import read_backlogs
 from domain.queue.jobs import QUEUES
-from domain.queue.rates import WINDOWS, shown_rate
-from domain.queue.redis_clients import redis_client
-from domain.settings import get_settings
 from domain.text import printable
 from domain.wording import counted
+
+if TYPE_CHECKING:
+    from domain.operations.alerts import Measured
+    from domain.operations.dead_letters import DeadLetter, Filter
+    from domain.queue.heartbeats import PassRun
 
 app = typer.Typer()
 
@@ -57,6 +51,13 @@ LetterOption = Annotated[
     str | None, typer.Option("--id", metavar="ID", help="Only this dead letter; `queues dead` shows its id.")
 ]
 
+
+def _make_filter(**fields: Any) -> "Filter":
+    from domain.operations.dead_letters import Filter  # loads Redis's library
+
+    return Filter(**fields)
+
+
 _with_filter = with_options(
     "wanted",
     {
@@ -67,7 +68,7 @@ _with_filter = with_options(
         "route_id": RouteOption,
         "id": LetterOption,
     },
-    Filter,
+    _make_filter,
 )
 """Options that choose dead letters."""
 
@@ -78,6 +79,11 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
     one, with what to do about it."""
     if context.invoked_subcommand is not None:
         return
+    from domain.needs import overdue
+    from domain.operations import measurements
+    from domain.queue.redis_clients import redis_client
+    from domain.settings import get_settings
+
     now = clock.now()
     with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
         seen = measurements.measure(connection, client, now=now)
@@ -86,7 +92,9 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
     show(as_json, document, lambda: _print(document))
 
 
-def _document(seen: Measured, now: datetime) -> dict[str, Any]:
+def _document(seen: "Measured", now: datetime) -> dict[str, Any]:
+    from domain.operations.alerts import find_alerts, headline, is_silent
+
     needs = find_alerts(seen, now=now)
     return {
         "headline": headline(needs),
@@ -103,6 +111,9 @@ def _document(seen: Measured, now: datetime) -> dict[str, Any]:
 
 
 def _print(document: dict[str, Any]) -> None:
+    from domain.operations.alerts import shown_count
+    from domain.queue.rates import WINDOWS, shown_rate
+
     def say(text: str) -> None:
         screen.print(printable(text), highlight=False, soft_wrap=True)
 
@@ -148,7 +159,7 @@ def _worker_row(one: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _pass_row(one: PassRun) -> dict[str, str]:
+def _pass_row(one: "PassRun") -> dict[str, str]:
     return {
         "pass": one.name,
         "ended": f"{'failed ' if one.failed else ''}{plain(one.ended_at)}",
@@ -160,11 +171,14 @@ def _pass_row(one: PassRun) -> dict[str, str]:
 
 @app.command("overdue")
 def queues_overdue(
-    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}.")],
+    figure: Annotated[str, typer.Argument(metavar="FIGURE", help="Its name, as `fuelroute queues` lists it.")],
     limit: Limit = 200,
     as_json: AsJson = False,
 ) -> None:
     """Lists the rows behind an overdue figure."""
+    from domain.needs import overdue
+    from domain.needs.figures import FIGURES
+
     if figure not in FIGURES:
         raise CommandFailed(f"there is no figure {figure!r}; choose from {', '.join(FIGURES)}")
     with transaction() as connection:
@@ -188,6 +202,10 @@ def queues_backlogs(
     as_json: AsJson = False,
 ) -> None:
     """Lists the companies whose jobs wait for their turn, those with the most jobs first."""
+    from domain.queue.inspection import read_backlogs
+    from domain.queue.redis_clients import redis_client
+    from domain.settings import get_settings
+
     with redis_client(get_settings().require_redis_url()) as client:
         found = [one for queue in QUEUES for one in read_backlogs(client, queue) if one.jobs]
     longest = sorted(found, key=lambda one: -one.jobs)[:limit]
@@ -197,7 +215,7 @@ def queues_backlogs(
 
 @app.command("dead")
 @_with_filter
-def queues_dead(wanted: Filter, as_json: AsJson = False) -> None:
+def queues_dead(wanted: "Filter", as_json: AsJson = False) -> None:
     """Lists dead letters: jobs that failed at every attempt, the newest first."""
     letters = _find(wanted)
     documents = [_letter_document(letter) for letter in letters]
@@ -211,14 +229,14 @@ def queues_dead(wanted: Filter, as_json: AsJson = False) -> None:
 
 @app.command("replay")
 @_with_filter
-def queues_replay(wanted: Filter, reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
+def queues_replay(wanted: "Filter", reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
     """Enqueues again the dead letters that match; without any option all of them. First it says how many match."""
     _act("replay", wanted, reason, yes, as_json)
 
 
 @app.command("discard")
 @_with_filter
-def queues_discard(wanted: Filter, reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
+def queues_discard(wanted: "Filter", reason: Reason, yes: Yes = False, as_json: AsJson = False) -> None:
     """Removes the dead letters that match; without any option all of them. First it says how many match."""
     _act("discard", wanted, reason, yes, as_json)
 
@@ -226,6 +244,8 @@ def queues_discard(wanted: Filter, reason: Reason, yes: Yes = False, as_json: As
 @app.command("pause")
 def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Pauses a queue: workers take no job from it after a few seconds. Running jobs are finished."""
+    from domain.operations import pauses
+
     with transaction() as connection:
         changed = pauses.pause(connection, queue, acting(reason), now=clock.now())
     said = f"{queue} is paused" if changed else f"{queue} was paused already"
@@ -235,6 +255,8 @@ def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) 
 @app.command("resume")
 def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Ends the pause of a queue."""
+    from domain.operations import pauses
+
     with transaction() as connection:
         changed = pauses.resume(connection, queue, acting(reason))
     said = f"{queue} is resumed" if changed else f"{queue} was not paused"
@@ -247,12 +269,18 @@ def queues_log(
     as_json: AsJson = False,
 ) -> None:
     """Lists the actions on queues and dead letters, with the person and the reason; the newest first."""
+    from domain.audit.entries import latest_actions
+
     with transaction() as connection:
         rows = [with_shown_ids(entry._asdict()) for entry in latest_actions(connection, limit=limit)]
     show_table(as_json, rows, "at", "actor", "action", "subject", "affected", "reason")
 
 
-def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes: bool, as_json: bool) -> None:
+def _act(action: Literal["replay", "discard"], wanted: "Filter", reason: str, yes: bool, as_json: bool) -> None:
+    from domain.operations import dead_letters
+    from domain.queue.redis_clients import redis_client
+    from domain.settings import get_settings
+
     letters = _find(wanted)
     act: Callable[..., int] = dead_letters.replay if action == "replay" else dead_letters.discard
     taken = 0
@@ -268,14 +296,18 @@ def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes:
     )
 
 
-def _find(wanted: Filter) -> list[DeadLetter]:
+def _find(wanted: "Filter") -> "list[DeadLetter]":
+    from domain.operations import dead_letters, pauses
+    from domain.queue.redis_clients import redis_client
+    from domain.settings import get_settings
+
     if wanted.queue is not None:
         pauses.require_queue(wanted.queue)
     with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
         return dead_letters.find(connection, client, wanted)
 
 
-def _letter_document(letter: DeadLetter) -> dict[str, Any]:
+def _letter_document(letter: "DeadLetter") -> dict[str, Any]:
     return letter.stored._asdict() | {
         "died_at": plain(letter.died_at),
         "enqueued_at": plain(letter.stored.enqueued_at),

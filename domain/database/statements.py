@@ -49,9 +49,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
 
-import psycopg
-
 if TYPE_CHECKING:
+    import psycopg  # a third of the start of a command, which a command's help does not need
     from typing_extensions import TypeForm
 
 Row = TypeVar("Row")
@@ -81,25 +80,25 @@ class Statement(Generic[Row]):
 
     @overload
     def execute(
-        self, connection: psycopg.Connection[Any], parameters: Parameters | None = None
-    ) -> psycopg.Cursor[Row]: ...
+        self, connection: "psycopg.Connection[Any]", parameters: Parameters | None = None
+    ) -> "psycopg.Cursor[Row]": ...
 
     @overload
     def execute(
-        self, connection: psycopg.AsyncConnection[Any], parameters: Parameters | None = None
-    ) -> Coroutine[Any, Any, psycopg.AsyncCursor[Row]]: ...
+        self, connection: "psycopg.AsyncConnection[Any]", parameters: Parameters | None = None
+    ) -> "Coroutine[Any, Any, psycopg.AsyncCursor[Row]]": ...
 
     def execute(self, connection: Any, parameters: Parameters | None = None) -> Any:
         """The cursor, for its `rowcount` or its rows. With an asynchronous connection, await it."""
         return connection.cursor(row_factory=self._row_maker).execute(self.text, parameters)
 
-    def all(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> list[Row]:
+    def all(self, connection: "psycopg.Connection[Any]", parameters: Parameters | None = None) -> list[Row]:
         return self.execute(connection, parameters).fetchall()
 
-    def first(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> Row | None:
+    def first(self, connection: "psycopg.Connection[Any]", parameters: Parameters | None = None) -> Row | None:
         return self.execute(connection, parameters).fetchone()
 
-    def one(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> Row:
+    def one(self, connection: "psycopg.Connection[Any]", parameters: Parameters | None = None) -> Row:
         """The row of a statement that always gives one. Raises NoRow if there is none, which is a bug."""
         rows = self.all(connection, parameters)
         if not rows:
@@ -107,7 +106,7 @@ class Statement(Generic[Row]):
         return rows[0]
 
     def in_portions(
-        self, connection: psycopg.Connection[Any], size: int, parameters: Parameters | None = None
+        self, connection: "psycopg.Connection[Any]", size: int, parameters: Parameters | None = None
     ) -> Iterator[Row]:
         """The rows one by one, fetched `size` at a time, for a result too large to hold twice. Nothing else may run on
         the connection until the last row was taken."""
@@ -119,7 +118,9 @@ class Statement(Generic[Row]):
         """Makes rows of a result; psycopg calls it once for each result."""
         result = cursor.pgresult
         if result is not None and result.nfields != self._width:
-            raise psycopg.InterfaceError(f"{result.nfields} columns for the {self._width} fields of {self.row}")
+            from psycopg import InterfaceError
+
+            raise InterfaceError(f"{result.nfields} columns for the {self._width} fields of {self.row}")
         return self._make_row
 
 
@@ -149,10 +150,10 @@ class Query(Generic[Answer]):
         self._parameters = parameters
         self._read: Callable[[list[Any]], Answer] = read
 
-    def on(self, connection: psycopg.Connection[Any]) -> Answer:
+    def on(self, connection: "psycopg.Connection[Any]") -> Answer:
         return self._read(self._statement.all(connection, self._parameters))
 
-    async def on_async(self, connection: psycopg.AsyncConnection[Any]) -> Answer:
+    async def on_async(self, connection: "psycopg.AsyncConnection[Any]") -> Answer:
         cursor = await self._statement.execute(connection, self._parameters)
         return self._read(await cursor.fetchall())
 

@@ -9,10 +9,11 @@ Jobs ride on the transaction: what changes the database calls `after_commit`, an
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from domain.database.connections import Connection
+if TYPE_CHECKING:
+    from domain.database.connections import Connection  # loads psycopg
 
 
 class Workers(NamedTuple):
@@ -60,7 +61,7 @@ class Job:
     """All companies whose data the job touches, where it waits in no backlog."""
 
 
-def after_commit(connection: Connection, *jobs: Job) -> None:
+def after_commit(connection: "Connection", *jobs: Job) -> None:
     """Put these jobs once the transaction has committed. If it rolls back, or the savepoint around this call does, they
     are dropped."""
     connection.collected_jobs += jobs

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from domain.database.connections import Tenant
 from domain.errors import FuelrouteError
+
+if TYPE_CHECKING:
+    from domain.database.connections import Tenant  # loads psycopg
 
 Figures = TypeVar("Figures")
 
@@ -62,7 +64,7 @@ class Span:
         any have `nothing`."""
         return [(day, found.get(number, nothing)) for number, day in enumerate(self.weeks, start=1)]
 
-    def asked(self, tenant: Tenant) -> dict[str, Any]:
+    def asked(self, tenant: "Tenant") -> dict[str, Any]:
         """Parameters of a statement: `company_id`, `environment`, and the first moments in and after the span, `start`
         and `end`."""
         return {**tenant._asdict(), "start": self.start, "end": self.end}
