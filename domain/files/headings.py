@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from domain.files.cells import cell_text
@@ -101,12 +102,17 @@ def field_places(heading: Heading, profile: FileProfile, record: RecordFields) -
 
 def _indexes(column: Column | None, by_name: dict[str, int]) -> tuple[int, ...]:
     for name in column.names if column is not None else ():
-        plain = plain_name(name)
+        plain = _plain_name(name)
         if plain in by_name:
             return (by_name[plain],)
         if f"{plain}1" in by_name and f"{plain}2" in by_name:
             return tuple(by_name[f"{plain}{count}"] for count in _counted(plain, by_name))
     return ()
+
+
+@lru_cache(maxsize=10_000)  # each of the first rows of a file is compared with the same profiles
+def _plain_name(name: str) -> str:
+    return plain_name(name)
 
 
 def _counted(plain: str, by_name: dict[str, int]) -> Iterator[int]:
@@ -174,8 +180,13 @@ def _after(text: str, label: str) -> Cell:
     text = text.strip()
     if text.startswith("("):
         text = text[1:].partition(")")[0]
-    words = r"[\W_]*".join(re.escape(word) for word in re.findall(r"[^\W_]+", label))
-    found = re.fullmatch(rf"{words}(?![^\W_])\s*(?P<sign>[:=]|-(?=\s))?\s*(?P<rest>.*)", text.strip(), re.IGNORECASE)
+    found = _pattern(label).fullmatch(text.strip())
     if found is None or (not found["sign"] and found["rest"][:1].isalpha()):
         return None
     return found["rest"]
+
+
+@lru_cache(maxsize=1_000)
+def _pattern(label: str) -> re.Pattern[str]:
+    words = r"[\W_]*".join(re.escape(word) for word in re.findall(r"[^\W_]+", label))
+    return re.compile(rf"{words}(?![^\W_])\s*(?P<sign>[:=]|-(?=\s))?\s*(?P<rest>.*)", re.IGNORECASE)
