@@ -74,6 +74,7 @@ from domain.savings.driver_habits import LeftOut
 from domain.savings.habit_costs import WaitingTrip, drive_waiting, leave_out, waiting_trips
 from domain.savings.usual_fueling import UsualFuelings
 from domain.settings import Settings
+from domain.signing.signed_pdf import load_pdf_libraries
 from domain.stations.closures import forget_closures
 from domain.stations.held_prices import forget_held_prices
 from domain.stations.price_outliers import OutlierLimits
@@ -289,6 +290,7 @@ class Passes:
         contacts, now = Contacts.of(self.settings), clock.now()
         with self.database.transaction() as connection:
             statements.wait_for_habits(connection, due.company_id, due.month)
+        load_pdf_libraries()  # imports of the company wait for the transaction that makes the statement
         with self.database.transaction() as connection:
             made = statements.make_statement(
                 connection, due.company_id, due.month, statements.ON_ITS_DAY, contacts=contacts, now=now

@@ -1,5 +1,5 @@
 """Loads the service once, for all processes that are forked from the one that imports this module. What the service
-loads when it is first needed is loaded here too: the kinds of gateways, and the roads."""
+loads when it is first needed is loaded here too: the kinds of gateways, what signs PDF files, and the roads."""
 
 import gc
 
@@ -8,10 +8,12 @@ import apprise
 from deploy.forks import load_service
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
+from domain.signing.signed_pdf import load_pdf_libraries
 from ingress.console import signed_in
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
 
 load_service()
+load_pdf_libraries()
 apprise.Apprise().add("json://localhost/")
 HighwayRoads().through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, PERRYSBURG, NEWARK)])
 vars(signed_in)["LONGEST_COUNT_MILLISECONDS"] = 30_000  # a busy machine takes no counts from the navigation

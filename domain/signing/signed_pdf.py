@@ -5,6 +5,7 @@ with the installation's key, so each later change of the file shows."""
 
 from collections.abc import Sequence
 from datetime import datetime
+from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,11 @@ _CHECK = (
 )
 _LINE = 6.0
 _LABEL_WIDTH, _LABEL_GAP = 62.0, 4.0
+
+_LIBRARIES = (
+    *("fpdf", "domain.signing.pdf_signer"),
+    *("pyhanko.pdf_utils.incremental_writer", "pyhanko.pdf_utils.metadata.xmp_xml"),
+)
 
 Facts = Sequence[tuple[str, str]]
 """Labels and values."""
@@ -41,6 +47,12 @@ class PdfDocument(NamedTuple):
     facts: Facts
     tables: Sequence[PdfTable]
     notes: Sequence[str]
+
+
+def load_pdf_libraries() -> None:
+    """Load what a signed file needs, before a transaction that makes one begins: it takes seconds of a busy machine."""
+    for name in _LIBRARIES:
+        import_module(name)
 
 
 def signed_pdf(document: PdfDocument, key: SigningKey) -> bytes:

@@ -1,11 +1,17 @@
 """The page of a truck's time at a stop, and its signed statement."""
 
+import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from domain.ids import shown_id
 from domain.lifecycle import Role
+from ingress.console import addresses
+from ingress.console.pages.routes import dwells
 from tests.domain.helpers import driven_without_a_plan
 from tests.ingress.console.conftest import World, words
 
@@ -37,3 +43,26 @@ def test_a_stop_that_was_not_visited_is_not_there(world: World, now: datetime, s
     for path in (f"/routes/{route}/stops/{stop}", f"/routes/{route}/stops/{stop}/statement.pdf"):
         assert world.browser(Role.OWNER, fleet).get(path).status_code == 404
     assert world.browser(Role.OWNER, other).get(f"/routes/{route}/stops/1").status_code == 404
+
+
+def test_the_libraries_of_signed_files_are_loaded_before_the_transaction_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+
+    async def in_threads(_: Request, work: Callable[[], Response]) -> Response:
+        return work()
+
+    def answer(*_: object, **__: object) -> Response:
+        steps.append("transaction")
+        return Response()
+
+    monkeypatch.setattr(dwells, "load_pdf_libraries", lambda: steps.append("libraries"))
+    monkeypatch.setattr(dwells, "in_report_threads", in_threads)
+    monkeypatch.setattr(addresses, "answer_signed_in", answer)
+    (address,) = (one for one in dwells.ADDRESSES if one.path.endswith("statement.pdf"))
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
+
+    asyncio.run(address.endpoint(Request(scope)))
+
+    assert steps == ["libraries", "transaction"]

@@ -1,13 +1,16 @@
 """The page of a truck's time at one stop, and its statement as a signed file."""
 
+from collections.abc import Callable
 from uuid import UUID
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from domain.accounts.contacts import UnreadableContact
 from domain.detention.dwells import Dwell, keep_free_time, read_dwell
 from domain.detention.statement import facts, pdf_statement
 from domain.ids import shown_id
+from domain.signing.signed_pdf import load_pdf_libraries
 from domain.signing.signing_keys import current_certificate, fingerprint, signing_key
 from domain.wording import sentence
 from ingress.console.addresses import in_report_threads, page_at
@@ -43,6 +46,16 @@ def statement(page: Page) -> Response:
     return Response(pdf_statement(dwell, key), media_type="application/pdf", headers=headers)
 
 
+async def _with_pdf_libraries(request: Request, work: Callable[[], Response]) -> Response:
+    """Loads them before the page's transaction, which ends after 10 s without a statement."""
+
+    def load_and_work() -> Response:
+        load_pdf_libraries()
+        return work()
+
+    return await in_report_threads(request, load_and_work)
+
+
 def _dwell(page: Page) -> tuple[UUID, Dwell]:
     """The stop of the address. Raises Refused if the company has no such route, or its truck was not there."""
     route_id, number = page.id_in_address("rte"), page.request.path_params["stop"]
@@ -56,5 +69,5 @@ def _dwell(page: Page) -> tuple[UUID, Dwell]:
 
 ADDRESSES = [
     page_at("/routes/{id}/stops/{stop}", show),
-    page_at("/routes/{id}/stops/{stop}/statement.pdf", statement, run=in_report_threads),
+    page_at("/routes/{id}/stops/{stop}/statement.pdf", statement, run=_with_pdf_libraries),
 ]
