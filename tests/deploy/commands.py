@@ -1,6 +1,8 @@
 """The commands of `fuelroute`, and the outcome of one, for tests."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -48,3 +50,11 @@ def commands(command: Any = None, name: str = "fuelroute") -> Iterator[tuple[str
     yield name, command
     for one in command.list_commands(context) if isinstance(command, TyperGroup) else ():
         yield from commands(command.get_command(context, one), f"{name} {one}")
+
+
+def libraries_of(*arguments: str) -> set[str]:
+    """The names of all packages and of our own modules that a command loads until it ends."""
+    program = "import sys; from deploy.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    loaded = done.stderr.split()
+    return {name.partition(".")[0] for name in loaded} | {name for name in loaded if name.startswith("deploy.cli.")}

@@ -19,7 +19,7 @@ from domain.accounts.keys import PresentedKey, find_callers
 from domain.database.connections import Database
 from domain.ids import read_id
 from domain.settings import Settings
-from tests.deploy.commands import NO_COMPANY, Cli, commands
+from tests.deploy.commands import NO_COMPANY, Cli, commands, libraries_of
 from tests.factories import Fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -209,14 +209,6 @@ def test_a_command_loads_what_reads_files_and_finds_roads_only_where_it_does_so(
 @pytest.mark.slow
 def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
     assert loaded("companies, keys, users, stations, fleet, routes, messages, notices, settings", "redis") == []
-
-
-def libraries_of(*arguments: str) -> set[str]:
-    """The names of all packages and of our own modules that a command loads until it ends."""
-    program = "import sys; from deploy.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
-    loaded = done.stderr.split()
-    return {name.partition(".")[0] for name in loaded} | {name for name in loaded if name.startswith("deploy.cli.")}
 
 
 def test_the_version_and_the_list_of_commands_load_none_of_them() -> None:

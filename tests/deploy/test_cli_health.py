@@ -10,7 +10,7 @@ import pytest
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
 from domain.telemetry.metrics_ports import serve_metrics
-from tests.deploy.commands import Cli
+from tests.deploy.commands import Cli, libraries_of
 from tests.deploy.test_metrics_ports import free_ports
 
 
@@ -53,6 +53,45 @@ def test_one_sick_process_among_others_is_enough(cli: Cli, first_port: int) -> N
     assert answer.status == 1
     assert "workers-imports" in answer.out
     assert "the consumer of plans hangs" in answer.out
+
+
+def test_a_quiet_check_speaks_only_of_what_is_wrong(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_ports(1)
+    monkeypatch.setenv("FUELROUTE_METRICS_PORT", str(port))
+    assert "no process answers" in cli("health", "--quiet").sentence
+
+    health = Health("scheduler")
+    serve_metrics(Settings(metrics_port=str(port)), "scheduler", health)
+    well = cli("health", "--quiet")
+    assert (well.status, well.out, well.err) == (0, "", "")
+
+    def fail() -> str:
+        raise Unhealthy("the leader hangs: restart the process")
+
+    health.check_alive("leader", fail)
+    sick = cli("health", "--quiet")
+    assert sick.status == 1
+    assert "the leader hangs" in sick.out
+
+
+def test_a_quiet_check_of_several_ports_asks_them_all(cli: Cli, first_port: int) -> None:
+    serve("workers-imports", first_port)
+    serve("workers-plans", first_port)
+
+    answer = cli("health", "--quiet")
+
+    assert (answer.status, answer.out) == (0, "")
+
+
+def test_the_check_of_a_container_loads_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each container is asked every 15 seconds. With the libraries that took more than an idle process takes."""
+    port = free_ports(1)
+    monkeypatch.setenv("FUELROUTE_METRICS_PORT", str(port))
+    serve_metrics(Settings(metrics_port=str(port)), "scheduler", Health("scheduler"))
+
+    loaded = libraries_of("health", "--quiet")
+
+    assert loaded & {"typer", "rich", "msgspec", "pydantic", "psycopg", "domain"} == set()
 
 
 def test_a_process_that_stops_is_alive_but_not_ready(cli: Cli, first_port: int) -> None:
@@ -110,7 +149,7 @@ def test_a_stranger_on_a_port_does_not_count(cli: Cli, first_port: int) -> None:
 
 
 def test_a_port_that_is_silent_is_a_sick_process(cli: Cli, first_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deploy.cli.health._TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("deploy.process_health._TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", first_port)):
         answer = cli("health")
 
