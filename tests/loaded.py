@@ -1,7 +1,9 @@
 """Loads the service once, for all processes that are forked from the one that imports this module. What the service
-loads when it is first needed is loaded here too: the kinds of gateways, what signs PDF files, and the roads."""
+loads when it is first needed is loaded here too: the kinds of gateways, what signs PDF files and compares schemas, and
+the roads."""
 
 import gc
+from importlib import import_module
 
 import apprise
 
@@ -14,6 +16,7 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG
 
 load_service()
 load_pdf_libraries()
+import_module("domain.migrations.drift")
 apprise.Apprise().add("json://localhost/")
 HighwayRoads().through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, PERRYSBURG, NEWARK)])
 vars(signed_in)["LONGEST_COUNT_MILLISECONDS"] = 30_000  # a busy machine takes no counts from the navigation
