@@ -95,10 +95,12 @@ def test_each_station_is_well_formed() -> None:
 
 def test_each_station_lies_within_five_miles_of_a_freeway() -> None:
     starts, ends = freeway_segments()
-    lowest, highest = np.minimum(starts, ends) - CORRIDOR_DEGREES, np.maximum(starts, ends) + CORRIDOR_DEGREES
+    south, west = np.ascontiguousarray((np.minimum(starts, ends) - CORRIDOR_DEGREES).T)
+    north, east = np.ascontiguousarray((np.maximum(starts, ends) + CORRIDOR_DEGREES).T)
 
     def miles_to_freeway(point: Floats) -> float:
-        near = ((lowest <= point) & (point <= highest)).all(axis=1)
+        latitude, longitude = point
+        near = (south <= latitude) & (latitude <= north) & (west <= longitude) & (longitude <= east)
         return float(miles_to_segments(point, starts[near], ends[near])[0].min(initial=np.inf))
 
     far = {
