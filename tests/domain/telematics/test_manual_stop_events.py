@@ -180,10 +180,18 @@ orders = st.lists(st.booleans(), max_size=12)
 
 @laws
 @given(routes, tracks(), some_events, orders)
-def test_no_visit_is_undone_and_no_entered_time_is_moved(
+def test_visits_of_fixes_and_events_keep_the_laws(
     stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
 ) -> None:
+    """One draw for all laws: most of the time goes into drawing."""
     steps = mixed(stops, fixes, given, order)
+
+    no_visit_is_undone_and_no_entered_time_is_moved(steps)
+    visits_stay_in_the_order_of_the_stops(steps)
+    repeated_stop_events_change_nothing(after_fixes(steps[-1], fixes, stops), fixes, stops, given)
+
+
+def no_visit_is_undone_and_no_entered_time_is_moved(steps: list[dict[int, Visit]]) -> None:
     for before, after in itertools.pairwise(steps):
         assert set(before) <= set(after)
         for stop, visit in before.items():
@@ -193,24 +201,17 @@ def test_no_visit_is_undone_and_no_entered_time_is_moved(
                 assert (after[stop].departed_at, after[stop].departure) == (visit.departed_at, visit.departure)
 
 
-@laws
-@given(routes, tracks(), some_events, orders)
-def test_visits_stay_in_the_order_of_the_stops(
-    stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
-) -> None:
-    for visits in mixed(stops, fixes, given, order):
+def visits_stay_in_the_order_of_the_stops(steps: list[dict[int, Visit]]) -> None:
+    for visits in steps:
         arrivals = [visits[stop].arrived_at for stop in sorted(visits)]
         assert arrivals == sorted(arrivals)
         for visit in visits.values():
             assert visit.departed_at is None or visit.departed_at >= visit.arrived_at
 
 
-@laws
-@given(routes, tracks(), some_events, orders)
-def test_repeated_stop_events_change_nothing(
-    stops: list[Point], fixes: list[Fix], given: list[tuple[int, VisitEnd, int]], order: list[bool]
+def repeated_stop_events_change_nothing(
+    visits: dict[int, Visit], fixes: list[Fix], stops: list[Point], given: list[tuple[int, VisitEnd, int]]
 ) -> None:
-    visits = after_fixes(mixed(stops, fixes, given, order)[-1], fixes, stops)
     assert after_fixes(visits, fixes, stops) == visits
     for stop, end, minutes in given:
         if manual_stop_events.is_known(visits, stop, end):
