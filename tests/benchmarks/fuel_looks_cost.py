@@ -2,10 +2,12 @@
 which watches it.
 
 The trucks drive as those of the judge (`truth`), with a declared mpg and all errors, and do what the newest message
-says. The functions of the feed, the sweep and the workers run in this process, by a simulated clock; its time and that
-of PostgreSQL's processes count. HTTP and Redis do not, so the feed is cheaper here than it is, and watching a larger
-part of it. A company's trucks are swept after as many fixes as 10,000 trucks send between two full minutes, when looks
-are made, so that jobs are as full as theirs. Looks come up to half an hour later for that."""
+says. Both companies know the fuel stops of that message: a truck at a pump costs a company that knows of none nothing.
+The functions of the feed, the sweep and the workers run in this process, by a simulated clock; its time and that of
+PostgreSQL's processes count. HTTP and Redis do not, so the feed is cheaper here than it is, and watching a larger part
+of it. A company's trucks are swept after as many fixes as 10,000 trucks send between two full minutes, when looks are
+made, so that jobs are as full as theirs. Looks come up to half an hour later for that, and so does what waits like
+them. A truck that stands at a pump is processed each minute otherwise, which would make the feed dearer."""
 
 import gc
 import logging
@@ -58,6 +60,12 @@ PARTS = ("feed", "sweep", "jobs", "plans", "fixes", "looks", "look jobs")
 WATCHING = PARTS[:3]
 Spent = dict[str, float]
 """Processor seconds by part, and the numbers of fixes and looks. New plans on the way are a part of their own."""
+
+_SHARE_FUEL_STOPS = """
+    UPDATE routes other SET fuel_visits = told.fuel_visits
+    FROM messages m JOIN routes told ON told.id = m.route_id
+    WHERE m.id = %s AND other.external_id = told.external_id AND other.company_id <> told.company_id
+"""
 
 
 class Side:
@@ -126,6 +134,7 @@ class Side:
             message_id,
         )
         self._trucks[int(row.unit_number)].tell(row.text, row.document)
+        self._stack.execute(_SHARE_FUEL_STOPS, message_id)
 
     @contextmanager
     def _spending(self, part: str) -> Iterator[None]:

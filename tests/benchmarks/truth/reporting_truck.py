@@ -3,12 +3,44 @@
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.contract.shapes import Position
+from domain.roads import Point
+from domain.stations.offers import Offer
 from tests.benchmarks.truth.driver import MPH, Drive, Fix, Order
 from tests.benchmarks.truth.orders import orders_of
 from tests.benchmarks.truth.world import WORLDS, Trip, draw_trip, draw_truck
+
+
+class _OffRoad(NamedTuple):
+    """The way from the road to a station and back, with the time at its pump."""
+
+    offer: Offer
+    begin: datetime
+    end: datetime
+
+    def place(self, trip: Trip, moment: datetime) -> Point:
+        """The truck's place, which drives straight to the pump and straight back."""
+        road, station = trip.place_at(self.offer.mile), self.offer.station
+        driven = min(moment - self.begin, self.end - moment) / timedelta(hours=1) * MPH
+        share = min(driven / self.offer.detour_miles, 1.0) if self.offer.detour_miles else 1.0
+        return Point(
+            road.latitude + share * (station.latitude - road.latitude),
+            road.longitude + share * (station.longitude - road.longitude),
+        )
+
+
+class _SeenDrive(Drive):
+    """A drive that keeps the last way to a station, where drives themselves have no fix."""
+
+    off_road: _OffRoad | None = None
+
+    def _visit(self, stop: Order) -> None:
+        begin = self.now
+        super()._visit(stop)
+        if self.now > begin:
+            self.off_road = _OffRoad(stop.offer, begin, self.now)
 
 
 class ReportingTruck:
@@ -21,7 +53,7 @@ class ReportingTruck:
         self.trip = draw_trip(world, draw_truck(world, number), number)
         lasts = timedelta(hours=self.trip.road.distance_miles / MPH)
         self.start = zero + measured - random.Random(number).random() * (lasts + measured)
-        self.drive = Drive(self.trip, self, start=self.start)
+        self.drive = _SeenDrive(self.trip, self, start=self.start)
         self.fix = Fix(self.start, 0.0, self.trip.shown_percent(self.trip.start_gallons, "fix", 0.0))
         self._steps = self.drive.steps()
         self._next: Fix | None = self.fix
@@ -51,7 +83,7 @@ class ReportingTruck:
         return self.position(moment, speed_mph=MPH if self.fix.mile > mile else 0.0)
 
     def position(self, moment: datetime, *, speed_mph: float = 0.0) -> Position:
-        place = self.trip.place_at(self.fix.mile)
+        place = self._place(moment)
         return Position(
             place.latitude,
             place.longitude,
@@ -61,3 +93,9 @@ class ReportingTruck:
             fuel_percent=self.fix.percent,
             accuracy_meters=8,
         )
+
+    def _place(self, moment: datetime) -> Point:
+        off_road = self.drive.off_road
+        if off_road is not None and off_road.begin < moment < off_road.end:
+            return off_road.place(self.trip, moment)
+        return self.trip.place_at(self.fix.mile)
