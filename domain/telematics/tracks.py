@@ -84,6 +84,9 @@ class Track(NamedTuple):
     """`recorded_at` of the earliest fix that waits."""
     oldest_at: datetime
     newest_at: datetime
+    latitude: float
+    longitude: float
+    """The place of its newest fix."""
     free_since: datetime | None
     """When the truck completed its last route, by its fixes' time; None if it never did."""
     freed_at: datetime | None
@@ -107,8 +110,9 @@ class Track(NamedTuple):
 
 _LOCK_TRACKS = Statement(
     Track,
-    "SELECT ctid AS version, vehicle_id, unprocessed_from, oldest_at, newest_at, free_since, freed_at,"
-    " watch_from, watch_at, fuel_stops_passed, look_from, look_below_percent, look_by, low_since FROM tracks"
+    "SELECT ctid AS version, vehicle_id, unprocessed_from, oldest_at, newest_at, latitude, longitude,"
+    " free_since, freed_at, watch_from, watch_at, fuel_stops_passed, look_from, look_below_percent, look_by, low_since"
+    " FROM tracks"
     " WHERE vehicle_id = ANY(%s) AND environment = %s AND unprocessed_from IS NOT NULL"
     " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
 )
@@ -245,6 +249,12 @@ class DrivenStretch(NamedTuple):
     north: float
     west: float
     east: float
+
+    @classmethod
+    def of_newest(cls, track: Track, since: datetime) -> "DrivenStretch":
+        """The newest place alone, which every stretch of the track leads to."""
+        latitude, longitude = track.latitude, track.longitude
+        return cls(track.vehicle_id, since, track.newest_at, latitude, latitude, longitude, longitude)
 
 
 _STRETCHES = Statement(

@@ -22,7 +22,7 @@ from domain.telematics import fixes_to_visits, looks, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import FuelVisit, OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
-from domain.telematics.tracks import FixBatch, Flag, Track, WaitingTruck
+from domain.telematics.tracks import DrivenStretch, FixBatch, Flag, Track, WaitingTruck
 
 
 class Processed(NamedTuple):
@@ -96,12 +96,17 @@ def _load_batches(
     radius_meters: float,
 ) -> dict[UUID, FixBatch]:
     """The batch of each truck; without fixes where they move nothing. Most trucks that are looked at or compared with
-    their road are far from every stop."""
+    their road are far from every stop. Where the newest place is at one, no stretch is asked for."""
     on_road = {
         track.vehicle_id: (track, route)
         for track, route in moving
         if (track.look is not None or track.watch_at is not None)
-        and fixes_to_visits.are_all_left(visits.get(route.id, {}), by=since[track.vehicle_id])
+        and fixes_to_visits.moves_nothing(
+            route,
+            visits.get(route.id, {}),
+            DrivenStretch.of_newest(track, since[track.vehicle_id]),
+            radius_meters=radius_meters,
+        )
     }
     portion = tracks.portion_of(len(since))
     stretches = tracks.load_stretches(

@@ -31,7 +31,7 @@ def route(environment: str = "live", start: datetime = NOON, imported_at: dateti
 
 
 def track(free_since: datetime | None = None, freed_at: datetime | None = None) -> Track:
-    return Track("(0,1)", TRUCK_ID, at(-240), at(-240), at(24), free_since, freed_at)
+    return Track("(0,1)", TRUCK_ID, at(-240), at(-240), at(24), *FIRST_STOP, free_since, freed_at)
 
 
 def stay(place: Point, hours: float, received: float | None = None) -> list[ReceivedFix]:

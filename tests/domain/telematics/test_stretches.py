@@ -1,6 +1,7 @@
 """Fixes of trucks far from every stop are not loaded, and everything is as if they were."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -68,10 +69,12 @@ def test_a_stretch_far_from_every_stop_moves_nothing(
         [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in points],
         *(NOON, NOON - EARLY),
     )
-    track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, None, None)
     fixes = [Fix(NOON + minutes(number), *at(off), speed_mph=30.0) for number, off in enumerate(way)]
+    track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, *at(way[-1]), None, None)
     before = {0: Visit(NOON - minutes(9), departed_at=NOON + minutes(departed))}
     if moves_nothing(route, before, stretch_of(fixes), radius_meters=radius_meters):
+        newest = DrivenStretch.of_newest(track, NOON)
+        assert moves_nothing(route, before, newest, radius_meters=radius_meters)
         assert all(
             great_circle_miles(stop, fix.point) * METERS_PER_MILE > radius_meters for stop in points for fix in fixes
         )
@@ -103,7 +106,7 @@ def test_a_stretch_far_from_every_fuel_stop_moves_nothing(
         *(NOON, NOON - EARLY),
         [fuel],
     )
-    track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, None, None)
+    track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, 41.53, -88.0, None, None)
     fixes = [Fix(NOON + minutes(number), 41.5 + 0.01 * number, -88.0, speed_mph=0.0) for number in range(4)]
     before = {0: Visit(NOON - minutes(90), departed_at=NOON - minutes(80))}
 
@@ -139,7 +142,8 @@ def test_no_fix_of_a_stretch_is_implausible(
             north, east = north + degrees * more_north, east + degrees * more_east
             fixes.append(Position(north, east, moment, unit_number="101"))
         post(connection, fleet.live, fixes, now=now)
-        track = Track("(0,1)", fleet.trucks[0], fixes[0].recorded_at, fixes[0].recorded_at, moment, None, None)
+        first_at = fixes[0].recorded_at
+        track = Track("(0,1)", fleet.trucks[0], first_at, first_at, moment, north, east, None, None)
         since = {track.vehicle_id: fixes[len(fixes) // 2].recorded_at}
         stretches = load_stretches(connection, Environment.LIVE, [track], since, portion=50)
         (batch,) = load_fix_batches(connection, Environment.LIVE, since, portion=50).values()
@@ -153,7 +157,10 @@ def test_no_fix_of_a_stretch_is_implausible(
             assert degrees == 0.5, "an ordinary way is a stretch"
 
 
-@pytest.mark.parametrize("is_watched", [True, False])
+@pytest.mark.parametrize(
+    ("is_watched", "comes_back", "is_loaded", "is_asked_for"),
+    [(True, False, False, True), (False, False, True, False), (True, True, True, False)],
+)
 def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
     connection: Connection,
     fleet: Fleet,
@@ -161,6 +168,9 @@ def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
     now: datetime,
     monkeypatch: pytest.MonkeyPatch,
     is_watched: bool,
+    comes_back: bool,
+    is_loaded: bool,
+    is_asked_for: bool,
 ) -> None:
     active_route(connection, settings, fleet, now=now)
     fixes = [
@@ -169,20 +179,27 @@ def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
         )
         for number in range(1, 31)
     ]
+    if comes_back:
+        fixes.append(Position(HOME.latitude, HOME.longitude, now + minutes(70), unit_number="101"))
     post(connection, fleet.live, fixes[:5], now=now + minutes(9))
     process(connection, settings, fleet, now=now + minutes(9))
     connection.execute(
         "UPDATE tracks SET watch_at = %s, watch_from = %s WHERE vehicle_id = %s",
         (*([fixes[20].recorded_at] * 2 if is_watched else [None, None]), fleet.trucks[0]),
     )
-    post(connection, fleet.live, fixes[5:], now=now + minutes(35))
+    post(connection, fleet.live, fixes[5:], now=now + minutes(71))
     connection.execute("UPDATE tracks SET unprocessed_from = %s", (fixes[20].recorded_at,))
-    asked = list[UUID]()
+    loaded, asked_for = list[UUID](), list[UUID]()
 
-    def counted(connection: Connection, environment: str, since: dict[UUID, datetime], *, portion: int) -> object:
-        asked.extend(since)
+    def loads(connection: Connection, environment: str, since: dict[UUID, datetime], *, portion: int) -> object:
+        loaded.extend(since)
         return load_fix_batches(connection, environment, since, portion=portion)
 
-    monkeypatch.setattr(tracks, "load_fix_batches", counted)
-    process(connection, settings, fleet, now=now + minutes(35))
-    assert asked == ([] if is_watched else [fleet.trucks[0]])
+    def asks(connection: Connection, environment: str, of: list[Track], *rest: Any, portion: int) -> object:
+        asked_for.extend(track.vehicle_id for track in of)
+        return load_stretches(connection, environment, of, *rest, portion=portion)
+
+    monkeypatch.setattr(tracks, "load_fix_batches", loads)
+    monkeypatch.setattr(tracks, "load_stretches", asks)
+    process(connection, settings, fleet, now=now + minutes(71))
+    assert (loaded, asked_for) == ([fleet.trucks[0]] * is_loaded, [fleet.trucks[0]] * is_asked_for)
