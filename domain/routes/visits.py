@@ -46,7 +46,7 @@ _VISITS = Statement(
 def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, dict[int, Visit]]:
     """The visits of these routes, without their fixes: by route, then by position of the stop."""
     visits: dict[UUID, dict[int, Visit]] = {}
-    for row in _VISITS.all(connection, (list(route_ids),)):
+    for row in _VISITS.all(connection, (as_array(route_ids),)):
         visits.setdefault(row.route_id, {})[row.stop] = Visit(
             row.arrived_at,
             _manual_stop_event(row.arrival) if row.arrival else None,

@@ -56,11 +56,8 @@ def due_fixes(
     if not looks:
         return {}
     asked = {
-        "vehicles": list(looks),
-        "since": [look.since for look in looks.values()],
-        "below": [look.below_percent for look in looks.values()],
-        "by": [look.by for look in looks.values()],
-        "until": [until[vehicle_id] for vehicle_id in looks],
+        **_as_arrays(looks),
+        "until": as_array(until[vehicle_id] for vehicle_id in looks),
         "environment": environment,
     }
     return {row.vehicle_id: row.recorded_at for row in (_LAST_DUE if newest else _FIRST_DUE).all(connection, asked)}
@@ -89,14 +86,20 @@ def store_looks(
         _STORE.execute(
             connection,
             {
-                "vehicles": list(looks),
-                "since": [look.since for look in looks.values()],
-                "below": [look.below_percent for look in looks.values()],
-                "by": [look.by for look in looks.values()],
-                "low_since": [low_since[vehicle_id] for vehicle_id in looks],
+                **_as_arrays(looks),
+                "low_since": as_array(low_since[vehicle_id] for vehicle_id in looks),
                 "environment": environment,
             },
         )
+
+
+def _as_arrays(looks: Mapping[UUID, NextLook]) -> dict[str, str]:
+    return {
+        "vehicles": as_array(looks),
+        "since": as_array(look.since for look in looks.values()),
+        "below": as_array(look.below_percent for look in looks.values()),
+        "by": as_array(look.by for look in looks.values()),
+    }
 
 
 _END = Command(

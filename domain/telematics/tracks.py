@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.burn.shortfalls import NextLook
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Command, NotNull, Statement, in_turns
 from domain.lifecycle import Environment
 from domain.queue.jobs import SWEEP_GRACE
@@ -66,7 +66,7 @@ def waiting_trucks(
     rows = _WAITING_TRUCKS.all(
         connection,
         {
-            "vehicles": list(vehicle_ids),
+            "vehicles": as_array(vehicle_ids),
             "environment": environment,
             "early": early,
             "stale": arrivals.STALE_DRAFT_AFTER,
@@ -126,7 +126,7 @@ def lock_tracks(
     A changed track means: a position came in, or a route of the truck was imported or closed. So the truck may be on
     another route now, and a new job processes it. Trucks that another worker processes are in neither list.
     """
-    tracks = _LOCK_TRACKS.all(connection, (list(waiting), environment))
+    tracks = _LOCK_TRACKS.all(connection, (as_array(waiting), environment))
     changed = [track.vehicle_id for track in tracks if track.version != waiting[track.vehicle_id].version]
     return [track for track in tracks if track.vehicle_id not in changed], changed
 
@@ -231,8 +231,8 @@ def load_fix_batches(
 def _asked(environment: str, since: Mapping[UUID, datetime]) -> dict[str, object]:
     return {
         "environment": environment,
-        "vehicles": list(since),
-        "since": list(since.values()),
+        "vehicles": as_array(since),
+        "since": as_array(since.values()),
         "context": _CONTEXT_FIXES,
         "minutes": _CONTEXT,
     }
@@ -300,7 +300,7 @@ def load_stretches(
         return {}
     asked = {
         **_asked(environment, {track.vehicle_id: since[track.vehicle_id] for track in tracks}),
-        "newest": [track.newest_at for track in tracks],
+        "newest": as_array(track.newest_at for track in tracks),
         "a_degree": _A_DEGREE,
         "most": min(portion, _MAX_CONTEXT_FIXES),
     }
@@ -372,8 +372,8 @@ def note_processed(
 ) -> None:
     """Notes that these vehicles are processed. For those in `rest_from`, fixes recorded from that time on still wait;
     the others have none left."""
-    since = [rest_from.get(vehicle_id) for vehicle_id in vehicle_ids]
-    parameters = {"now": now, "vehicles": list(vehicle_ids), "since": since, "environment": environment}
+    since = as_array(rest_from.get(vehicle_id) for vehicle_id in vehicle_ids)
+    parameters = {"now": now, "vehicles": as_array(vehicle_ids), "since": since, "environment": environment}
     _NOTE_REST.execute(connection, parameters)
 
 

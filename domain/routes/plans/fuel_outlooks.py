@@ -11,7 +11,7 @@ from domain.burn.fill_levels import arrives_below_reserve, needs_higher_level, s
 from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile
 from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Fill, Outlook, PlannedBurn, look_ahead, reason_of
 from domain.burn.stored_figures import figure_for_plan
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, TimelineEntry
 from domain.lifecycle import Environment
@@ -86,7 +86,7 @@ _TRIPS = Statement(
 
 
 def fuel_of_trips(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, FuelOfTrip]:
-    return {row.id: row for row in _TRIPS.all(connection, (list(route_ids),))}
+    return {row.id: row for row in _TRIPS.all(connection, (as_array(route_ids),))}
 
 
 class FuelAhead(NamedTuple):

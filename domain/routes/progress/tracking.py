@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database.connections import Connection
+from domain.database.connections import Connection, as_array
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import PlanCause
 from domain.lifecycle import Environment, RouteStatus
@@ -317,5 +317,5 @@ _LOCK_OPEN_ROUTES = Statement(
 def _lock_open_routes(connection: Connection, waiting: Iterable[WaitingTruck]) -> list[OpenRoute]:
     """The open routes of the trucks, their current ones among them, locked in the order of their ids."""
     trucks = {truck.vehicle_id: truck.route_ids for truck in waiting}
-    routes = _LOCK_OPEN_ROUTES.all(connection, ([route_id for ids in trucks.values() for route_id in ids],))
+    routes = _LOCK_OPEN_ROUTES.all(connection, (as_array(route_id for ids in trucks.values() for route_id in ids),))
     return [route for route in routes if route.vehicle_id in trucks]
