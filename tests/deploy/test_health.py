@@ -55,13 +55,19 @@ class Stack(NamedTuple):
         """The checks that fail."""
         return {name: one["detail"] for name, one in self.ask(process, path)[1].items() if not one["ok"]}
 
-    def statuses(self, *without: str) -> set[int]:
-        """The different statuses of all processes, without some."""
-        return {self.ask(process)[0] for process in self.urls if process not in without}
+    def statuses(self) -> set[int]:
+        """The different statuses of all processes."""
+        return {self.ask(process)[0] for process in self.urls}
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
+    with running_stack(PROCESSES) as started:
+        yield started
+
+
+@contextmanager
+def running_stack(processes: tuple[str, ...]) -> Iterator[Stack]:
     """Processes over servers of their own, which the tests may stop."""
     with (
         tempfile.TemporaryDirectory(prefix="fuelroute-health-", ignore_cleanup_errors=True) as name,
@@ -71,16 +77,16 @@ def stack() -> Iterator[Stack]:
         folder = Path(name)
         migrate(database_url)
         settings = Settings(data=folder, database_url=database_url, redis_url=redis.url)
-        first, console = free_ports(len(PROCESSES)), free_port("127.0.0.1", 0)
-        more = {"METRICS_PORT": f"{first}-{first + len(PROCESSES) - 1}", "CONSOLE_PORT": str(console)}
+        first, console = free_ports(len(processes)), free_port("127.0.0.1", 0)
+        more = {"METRICS_PORT": f"{first}-{first + len(processes) - 1}", "CONSOLE_PORT": str(console)}
         more |= {"DATABASE_POOL_SIZE": "2", "SWEEP_SECONDS": "1", "CONSOLE_URL": "http://127.0.0.1"}
-        with running_service(settings, folder, processes=PROCESSES, **more) as service:
+        with running_service(settings, folder, processes=processes, **more) as service:
             urls = {"ingress public": service.url, "console public": f"http://127.0.0.1:{console}"}
-            for port in range(first, first + len(PROCESSES)):
+            for port in range(first, first + len(processes)):
                 url = f"http://127.0.0.1:{port}"
                 process = httpx.get(f"{url}/healthz", timeout=120).json()["process"]
                 urls[process.removeprefix("workers-")] = url
-            assert set(PROCESSES) < set(urls)
+            assert set(processes) < set(urls)
             yield Stack(service, redis, urls)
 
 
@@ -140,15 +146,22 @@ def slowest_of_40(stack: Stack) -> float:
         return max(threads.map(seconds, range(40)))
 
 
-def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack: Stack) -> None:
-    """A scheduler ends by itself then, so this test comes last."""
+@pytest.fixture
+def stack_without_scheduler() -> Iterator[Stack]:
+    with running_stack(("ingress", "console", "imports", "connectors")) as started:
+        yield started
+
+
+def test_a_stopped_postgres_makes_every_process_unready_and_none_dead(stack_without_scheduler: Stack) -> None:
+    """Except a scheduler, which ends by itself then."""
+    stack = stack_without_scheduler
     with stopped(postmaster_of(stack.service.settings.require_database_url())):
-        eventually(lambda: stack.statuses("scheduler"), lambda found: found == {503})
+        eventually(stack.statuses, lambda found: found == {503})
         assert "database" in stack.wrong("ingress public")
         assert {stack.ask(process, "/healthz")[0] for process in ("ingress", "console", "imports")} == {200}
         assert httpx.get(stack.service.url + "/healthz", timeout=120).status_code == 200
         assert one_below(10, lambda: slowest_of_40(stack)), "callers wait together, not one after the other"
-    eventually(lambda: stack.statuses("scheduler"), lambda found: found == {200}, seconds=900)
+    eventually(stack.statuses, lambda found: found == {200}, seconds=900)
 
 
 def count_connections_of_checks(database_url: str) -> int:

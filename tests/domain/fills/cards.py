@@ -151,7 +151,7 @@ def lines_of(count: int) -> Iterator[str]:
 _PLANNED = """
     SELECT r.environment, r.arrived_at, v.unit_number, p.document->'stops' AS stops FROM savings s
     JOIN routes r ON r.id = s.route_id JOIN plans p ON p.id = s.plan_id JOIN vehicles v ON v.id = s.vehicle_id
-    WHERE s.company_id = %s AND p.document IS NOT NULL ORDER BY s.route_id LIMIT 100
+    WHERE s.company_id = %s AND p.document ? 'stops' ORDER BY s.route_id LIMIT 100
 """
 
 

@@ -4,6 +4,7 @@ role."""
 import json
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
@@ -188,7 +189,7 @@ def monstrous(*, feasible: bool = True) -> Explanation:
     return {
         "inputs": {**_INPUTS, "distance_miles": 4.0 * MONSTER},
         "relaxed": [],
-        "sources": _SOURCES,
+        "sources": deepcopy(_SOURCES),
         "candidates": candidates,
         "line": [[40.0 + point % 9 / 20, -74.0 - abs(point % 1_400 - 700) / 16] for point in points],
         "line_miles": [2.0 * point for point in points],
