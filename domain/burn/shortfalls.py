@@ -205,6 +205,12 @@ class NextLook(NamedTuple):
     below_percent: float
     by: datetime
 
+    def is_due(self, recorded_at: datetime, fuel_percent: float | None) -> bool:
+        """True if a fix has the truck looked at. Up to 1 % is what trackers without a gauge send."""
+        return recorded_at >= self.since and (
+            recorded_at >= self.by or (fuel_percent is not None and 1 < fuel_percent < self.below_percent)
+        )
+
 
 ANY_PERCENT = 200.0
 """Above every level."""

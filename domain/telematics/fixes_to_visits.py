@@ -88,11 +88,12 @@ def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) ->
 def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dict[datetime, bool]]:
     """The plausible fixes of a batch; and `recorded_at` of those whose flag has to change, with the new flag (True:
     implausible). Fixes are judged from the first believed one on; implausible ones before it keep their flag."""
-    start = next((index for index, (fix, _) in enumerate(batch) if not fix.implausible), len(batch))
+    start = next((index for index, one in enumerate(batch) if not one.fix.implausible), len(batch))
     tail = batch[start:]
-    wild = arrivals.implausible_fixes([fix for fix, _ in tail])
+    fixes = [one.fix for one in tail]
+    wild = arrivals.implausible_fixes(fixes)
     flags = {
-        fix.recorded_at: fix.recorded_at in wild for fix, _ in tail if fix.implausible is not (fix.recorded_at in wild)
+        fix.recorded_at: fix.recorded_at in wild for fix in fixes if fix.implausible is not (fix.recorded_at in wild)
     }
     return [received for received in tail if received.fix.recorded_at not in wild], flags
 
@@ -231,7 +232,7 @@ def _counts(
       before `standing_since`, or in the sandbox came in more than 15 minutes before the import,
     - belongs to the route that the truck completed before.
     """
-    fix, received_at = received
+    fix, received_at = received.fix, received.received_at
     if route.scheduled_start - fix.recorded_at > early:
         return False
     if received_at < route.imported_at and fix.recorded_at < standing_since:

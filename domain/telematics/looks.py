@@ -21,7 +21,7 @@ from domain.planning.deviations import TrackedFix
 
 IS_DUE = """(fix.recorded_at >= truck.look_from AND (fix.recorded_at >= truck.look_by
     OR fix.fuel_percent > 1 AND fix.fuel_percent < truck.look_below_percent))"""
-"""SQL on a `fix` and the look of its `truck`. Up to 1 % is what trackers without a gauge send."""
+"""`NextLook.is_due` as SQL, on a `fix` and the look of its `truck`."""
 
 
 class _DueFix(NamedTuple):

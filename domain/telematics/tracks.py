@@ -137,6 +137,7 @@ def lock_tracks(
 class ReceivedFix(NamedTuple):
     fix: Fix
     received_at: datetime
+    fuel_percent: float | None = None
 
 
 class FixBatch(NamedTuple):
@@ -158,6 +159,7 @@ class _LoadedFix(NamedTuple):
     accuracy_meters: float | None
     implausible: bool
     received_at: datetime
+    fuel_percent: float | None
     is_new: bool
 
 
@@ -176,17 +178,17 @@ _LOAD_FIXES = Statement(
     _LoadedFix,
     f"""
     SELECT track.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
-           fix.implausible, fix.received_at, fix.recorded_at >= track.since AS is_new
+           fix.implausible, fix.received_at, fix.fuel_percent, fix.recorded_at >= track.since AS is_new
     FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
     {_CONTEXTS}
     CROSS JOIN LATERAL (
-        (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
+        (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at, fuel_percent
          FROM positions p
          WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
            AND p.recorded_at >= context.first_at AND p.recorded_at < track.since
          ORDER BY p.recorded_at DESC LIMIT %(max_context)s)
         UNION ALL
-        (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at
+        (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at, fuel_percent
          FROM positions p
          WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
            AND p.recorded_at >= track.since
@@ -221,7 +223,7 @@ def load_fix_batches(
             rest_from[row.vehicle_id] = row.recorded_at
             continue
         fix = Fix(row.recorded_at, row.latitude, row.longitude, row.speed_mph, row.accuracy_meters, row.implausible)
-        fixes[row.vehicle_id].append(ReceivedFix(fix, row.received_at))
+        fixes[row.vehicle_id].append(ReceivedFix(fix, row.received_at, row.fuel_percent))
     return {
         vehicle_id: FixBatch(loaded, rest_from.get(vehicle_id), loaded[-1].fix.recorded_at if loaded else None)
         for vehicle_id, loaded in fixes.items()

@@ -80,7 +80,7 @@ def process_vehicles(
     _replan(
         connection,
         follow_trucks(connection, environment, followed),
-        look_at_trucks(connection, environment, _looked_at(locked, current, batches, found.visits)),
+        look_at_trucks(connection, environment, _to_look_at(environment, locked, current, batches, found.visits)),
         now=now,
     )
     return Processed(*_new_ends(changed, visits, found.visits))
@@ -264,21 +264,26 @@ def _on_no_active_route(locked: Sequence[Track], current: Mapping[UUID, OpenRout
     return [track.vehicle_id for track in locked if track.look is not None and track.vehicle_id not in active]
 
 
-def _looked_at(
+def _to_look_at(
+    environment: str,
     locked: Sequence[Track],
     current: Mapping[UUID, OpenRoute],
     batches: Mapping[UUID, FixBatch],
     visits: Mapping[UUID, Mapping[int, Visit]],
 ) -> list[TruckToLookAt]:
-    """The trucks on active routes with a fix from `look_from` on, whose look may be due."""
+    """The trucks on active routes whose look may be due. Most trucks that are processed for a stop need none, and their
+    fixes tell it. In the sandbox a look may be due that an earlier job left."""
     trucks = []
     for track in locked:
         route, look = current.get(track.vehicle_id), track.look
         if route is None or look is None or route.status != RouteStatus.ACTIVE:
             continue
-        _, rest_from, newest_at = batches[track.vehicle_id]
-        if newest_at is not None and newest_at >= look.since:
-            trucks.append(TruckToLookAt(track, route.id, visits.get(route.id, {}), rest_from))
+        batch = batches[track.vehicle_id]
+        if batch.newest_at is None or batch.newest_at < look.since:
+            continue
+        tells = environment == Environment.LIVE and bool(batch.fixes)
+        if not tells or any(look.is_due(one.fix.recorded_at, one.fuel_percent) for one in batch.fixes):
+            trucks.append(TruckToLookAt(track, route.id, visits.get(route.id, {}), batch.rest_from))
     return trucks
 
 

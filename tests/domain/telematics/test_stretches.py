@@ -151,7 +151,7 @@ def test_no_fix_of_a_stretch_is_implausible(
         if stretches:
             assert not flags
             assert [*stretches.values()] == [
-                stretch_of([fix for fix, _ in believed])._replace(vehicle_id=track.vehicle_id)
+                stretch_of([one.fix for one in believed])._replace(vehicle_id=track.vehicle_id)
             ]
         elif all(seconds == 900 for seconds, *_ in steps):
             assert degrees == 0.5, "an ordinary way is a stretch"

@@ -24,10 +24,11 @@ from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
+from domain.telematics import looks
 from domain.telematics.due_trucks import MAY_WAIT
-from tests.domain.helpers import corrected_by_hand, post
+from tests.domain.helpers import corrected_by_hand, positions_at, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
-from tests.factories import DOT, Fleet, put_demo_stations
+from tests.factories import DOT, NEWARK, Fleet, put_demo_stations
 from tests.jobs import jobs_after, jobs_of
 from tests.rows import named
 
@@ -228,6 +229,30 @@ def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey
     (job,) = journey.swept()
     journey.run([job])
     assert journey.track.look_by > fix.recorded_at
+
+
+def test_a_truck_at_a_stop_is_looked_at_only_where_its_fixes_make_it_due(
+    journey: Journey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A truck at a stop has a job for each fix, which loads its fixes anyway."""
+    asked: list[int] = []
+    due_fixes = looks.due_fixes
+
+    def counted(connection: Connection, environment: str, waiting: Any, until: Any, *, newest: bool) -> Any:
+        asked.append(len(waiting))
+        return due_fixes(connection, environment, waiting, until, newest=newest)
+
+    monkeypatch.setattr(looks, "due_fixes", counted)
+    Truck(journey, 1.0).drive(30)
+    journey.connection.execute(
+        "UPDATE tracks SET look_from = %s, look_below_percent = 20, look_by = %s WHERE vehicle_id = %s",
+        (journey.now, journey.now + timedelta(days=9), journey.fleet.trucks[0]),
+    )
+    for level, looked_at in ((50.0, 0), (19.0, 1)):
+        asked.clear()
+        journey.now += timedelta(hours=12)
+        journey.run(journey.report(positions_at(NEWARK, journey.now, count=1, fuel_percent=level)))
+        assert sum(asked) == looked_at
 
 
 def test_after_a_message_a_truck_is_processed_where_its_fixes_may_show_something(journey: Journey) -> None:
