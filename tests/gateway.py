@@ -49,7 +49,10 @@ def running_gateway() -> Iterator[Gateway]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:  # its caller was killed meanwhile
+                return
             with state.lock:
                 state.received_at.append(time.monotonic())
                 state.received.append(json.loads(body or b"{}"))
