@@ -68,6 +68,10 @@ def test_the_installed_versions_are_the_pinned_ones(name: str) -> None:
         assert known == runtime
 
 
+def test_the_pip_that_installs_them_is_pinned_too() -> None:
+    assert pins("pip").keys() == {"pip"}
+
+
 def test_the_tests_run_with_the_files_that_users_install() -> None:
     """CI fetches the packages of tests; tests/deploy/test_scripts.py gives a clone those of users from them."""
     assert set(entries("embedded")) <= set(entries("embedded-test"))
