@@ -91,7 +91,7 @@ _MAKE_DUE = Statement(
                bool_and(may_wait) FILTER (WHERE first_at IS NOT NULL) AS may_wait
         FROM truck CROSS JOIN LATERAL (
             SELECT min(fix.recorded_at) AS first_at,
-                   bool_and(fix.recorded_at < fueled.until AND fix.recorded_at >= visited.until
+                   bool_and(fix.recorded_at < places.fueled_until AND fix.recorded_at >= visited.until
                             AND near.is_at_stop IS NOT TRUE) AS may_wait
             FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route
             CROSS JOIN LATERAL (
@@ -102,23 +102,24 @@ _MAKE_DUE = Statement(
                        array_agg(place.longitude) FILTER (WHERE is_near) AS longitudes,
                        array_agg(number <= jsonb_array_length(open_route.stops)) FILTER (WHERE is_near) AS are_stops,
                        coalesce(max(coalesce("departedAt" + interval '10 minutes', 'infinity'))
-                                FILTER (WHERE "arrivedAt" IS NOT NULL), '-infinity') AS until
+                                FILTER (WHERE "arrivedAt" IS NOT NULL), '-infinity') AS fueled_until
                 FROM ROWS FROM (jsonb_to_recordset(open_route.stops || coalesce(open_route.fuel_visits, '[]'))
                      AS (latitude float8, longitude float8, "arrivedAt" timestamptz, "departedAt" timestamptz))
                      WITH ORDINALITY AS place (latitude, longitude, "arrivedAt", "departedAt", number),
-                LATERAL (SELECT place.latitude BETWEEN truck.south AND truck.north AS is_near) AS band) AS fueled
+                LATERAL (SELECT place.latitude BETWEEN truck.south AND truck.north AS is_near) AS band) AS places
             CROSS JOIN LATERAL unnest(truck.moments, truck.latitudes, truck.longitudes)
                 AS fix (recorded_at, latitude, longitude)
             CROSS JOIN LATERAL (
                 SELECT bool_or(is_stop) AS is_at_stop
-                FROM unnest(fueled.latitudes, fueled.longitudes, fueled.are_stops)
+                FROM unnest(places.latitudes, places.longitudes, places.are_stops)
                     AS place (latitude, longitude, is_stop),
                 LATERAL (SELECT abs(place.longitude - fix.longitude) AS across) AS apart
                 WHERE abs(place.latitude - fix.latitude) <= %(degrees)s
                   AND (abs(fix.latitude) > 89
                        OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)) AS near
             WHERE open_route.scheduled_start - fix.recorded_at <= %(early)s
-              AND (fix.recorded_at < visited.until OR fix.recorded_at < fueled.until OR near.is_at_stop IS NOT NULL)
+              AND (fix.recorded_at < visited.until OR fix.recorded_at < places.fueled_until
+                   OR near.is_at_stop IS NOT NULL)
             UNION ALL
             SELECT truck.watch_from, false FROM unnest(truck.moments) AS recorded_at
             WHERE recorded_at >= truck.watch_at
