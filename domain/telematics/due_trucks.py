@@ -87,8 +87,7 @@ _MAKE_DUE = Statement(
         CROSS JOIN LATERAL (SELECT * FROM tracks t WHERE t.vehicle_id = fixes.vehicle_id
                             AND t.environment = %(environment)s OFFSET 0) AS t
     ), due AS MATERIALIZED (
-        SELECT truck.vehicle_id, min(first_at) AS first_at,
-               bool_and(may_wait) FILTER (WHERE first_at IS NOT NULL) AS may_wait
+        SELECT truck.vehicle_id, min(first_at) AS first_at, bool_and(may_wait) AS may_wait
         FROM truck CROSS JOIN LATERAL (
             SELECT min(fix.recorded_at) AS first_at,
                    bool_and(fix.recorded_at < places.fueled_until AND fix.recorded_at >= visited.until
@@ -129,8 +128,7 @@ _MAKE_DUE = Statement(
             WHERE truck.may_look AND NOT truck.waits AND {IS_DUE}
         ) AS why
         GROUP BY truck.vehicle_id, truck.waits
-        HAVING min(first_at) IS NOT NULL
-           AND NOT (truck.waits AND bool_and(may_wait) FILTER (WHERE first_at IS NOT NULL))
+        HAVING min(first_at) IS NOT NULL AND NOT (truck.waits AND bool_and(may_wait))
     )
     UPDATE tracks t
     SET unprocessed_from = least(t.unprocessed_from, due.first_at),
