@@ -68,6 +68,12 @@ def test_the_installed_versions_are_the_pinned_ones(name: str) -> None:
         assert known == runtime
 
 
+def test_the_pinned_packages_need_no_others() -> None:
+    """`deploy/install` asks for no dependencies."""
+    done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_pip_that_installs_them_is_pinned_too() -> None:
     assert pins("pip").keys() == {"pip"}
 
