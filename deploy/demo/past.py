@@ -278,7 +278,7 @@ def _last_visit(one: StoredTrip) -> Visit:
 
 
 def _fuel_visits(one: StoredTrip, seed: int) -> list[FuelVisit]:
-    """The halts at the fuel stops of the plan, but for those where the driver goes to another truck stop."""
+    """The visits of the plan's fuel stops. One where the driver goes to another truck stop instead has no times."""
     visits = []
     for number, stop in enumerate(one.plan.stops):
         halt = one.drive.halt_at(number) if not one.trip.buys_elsewhere(seed, number) else (None, None)

@@ -51,8 +51,8 @@ def due_fixes(
     *,
     newest: bool,
 ) -> dict[UUID, datetime]:
-    """The time of the first fix, or of the newest one, with which each vehicle's look is due; only its fixes before
-    `until` are known so far."""
+    """The vehicles whose look is due, each with the time of the first fix that makes it due, or of the newest such fix.
+    Only fixes before `until` count."""
     if not looks:
         return {}
     asked = {

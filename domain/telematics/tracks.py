@@ -200,7 +200,7 @@ _LOAD_FIXES = Statement(
 
 
 def portion_of(trucks: int) -> int:
-    """Most new fixes of each truck in a transaction that processes so many trucks."""
+    """The largest number of new fixes that are loaded of each truck, in a transaction for so many trucks."""
     return max(_MIN_PORTION, _MAX_FIXES // max(1, trucks))
 
 

@@ -271,8 +271,8 @@ def _to_look_at(
     batches: Mapping[UUID, FixBatch],
     visits: Mapping[UUID, Mapping[int, Visit]],
 ) -> list[TruckToLookAt]:
-    """The trucks on active routes whose look may be due. Most trucks that are processed for a stop need none, and their
-    fixes tell it. In the sandbox a look may be due that an earlier job left."""
+    """The trucks on active routes whose look may be due. A live truck is left out where none of its loaded fixes makes
+    a look due, as with most trucks at a stop. A sandbox truck is not: an earlier job may have left some looks."""
     trucks = []
     for track in locked:
         route, look = current.get(track.vehicle_id), track.look
