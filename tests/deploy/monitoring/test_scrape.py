@@ -165,13 +165,13 @@ def test_a_silent_redis_shows_in_the_health_of_each_process(watched: Service, po
     def healthy() -> set[float | None]:
         return {Metrics(port).value("fuelroute_health_check_ok", check="queue") for port in ports}
 
-    assert healthy() == {1}
+    eventually(healthy, lambda found: found == {1})  # on a busy machine a check may be late once
+    ingress = next(Metrics(port) for port in ports if Metrics(port).are_of("ingress"))
     redis.fall_silent()
     try:
-        assert eventually(healthy, lambda found: found == {0}) == {0}
-        ingress = next(Metrics(port) for port in ports if Metrics(port).are_of("ingress"))
-        assert ingress.value("fuelroute_ready") == 1, "pushes are stored without Redis"
-        assert ingress.value("fuelroute_health_check_ok", check="database") == 1
+        eventually(healthy, lambda found: found == {0})
+        eventually(lambda: ingress.value("fuelroute_health_check_ok", check="database"), lambda ok: ok == 1)
+        eventually(lambda: ingress.value("fuelroute_ready"), lambda ready: ready == 1, wanted="pushes, without Redis")
     finally:
         redis.speak_again()
     eventually(healthy, lambda found: found == {1})
