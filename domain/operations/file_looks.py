@@ -293,10 +293,11 @@ def _fill_rows(
 ) -> Iterator[dict[str, str]]:
     with open_fill_file(path, profile, report, now=now, volume=volume) as file:
         report.unused_columns = file.table.unused
-        if "time" not in file.table.fields:
-            unclear.append("no column has the time of day: a fill is matched by its day alone")
+        fills = list(islice(file.fills, _SHOWN))
+        if fills and not any(fill.has_time for fill in fills):
+            unclear.append("the first rows have no time of day: a fill without one is matched by its day alone")
         names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons", "paid_cents")
-        for fill in islice(file.fills, _SHOWN):
+        for fill in fills:
             yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
 
 

@@ -41,6 +41,26 @@ def test_a_look_says_what_the_file_is_and_stores_nothing(cli: Cli, fleet: Fleet,
     assert cli("fills", "list", "--company", fleet.shown_company_id).out == "no fill\n"
 
 
+@pytest.mark.parametrize(
+    ("heading", "day", "is_told"),
+    [
+        ("Tran Date,Tran Time", "2026-11-20,14:05", False),
+        ("Transaction Date/Time", "11/20/2026 2:05:00 PM", False),  # one column for both
+        ("Tran Date", "11/20/2026", True),
+        ("Tran Date,Tran Time", "2026-11-20,", True),
+    ],
+)
+def test_a_look_tells_that_purchases_have_no_time_of_day(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str], heading: str, day: str, is_told: bool
+) -> None:
+    columns = "Unit,Location Name,City,State,Item,Qty,Amt"
+    file = csv_file(f"{heading},{columns}", f"{day},101,Pilot,Loxley,AL,ULSD,100,389.90")
+
+    look = cli("import", file, "--company", fleet.shown_company_id, "--look", "--json").document
+
+    assert any("no time of day" in one for one in look["unclear"]) is is_told
+
+
 def test_a_file_of_two_kinds_is_not_imported_until_somebody_decides_which_is_remembered(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
 ) -> None:
