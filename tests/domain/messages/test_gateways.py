@@ -33,7 +33,6 @@ pytestmark = [
 
 NO_HOSTS = AllowedHosts()
 OURS = AllowedHosts(networks=(ipaddress.ip_network("127.0.0.0/8"),))
-SECONDS = 0.8
 
 
 def send(
@@ -44,6 +43,16 @@ def send(
     **options: Any,
 ) -> Fault | None:
     return call_gateway(url, "Fuel plan", body, allowed=allowed, timeout_seconds=seconds, **options)
+
+
+def assert_cut_off(url: str) -> None:
+    """The attempt ends in doubt, and in time. On a busy machine the first one may end before it is connected."""
+    for seconds in (0.8, 8, 80):
+        fault = send(url, seconds=seconds)
+        assert fault is not None
+        if fault.in_doubt:
+            break
+    assert fault == Fault(f"the gateway did not answer within {seconds:g} s", in_doubt=True)
 
 
 def test_a_stored_contact_that_is_refused_now_fails_with_a_sentence(gateway: Gateway) -> None:
@@ -133,49 +142,44 @@ def test_a_redirect_is_not_followed(gateway: Gateway) -> None:
 
 def test_a_silent_gateway_is_waited_for_up_to_the_time_limit(gateway: Gateway) -> None:
     gateway.answering.clear()
-    started = time.monotonic()
 
-    assert send(gateway.url, seconds=SECONDS) == Fault("the gateway did not answer within 0.8 s", in_doubt=True)
-    assert time.monotonic() - started < 120
+    assert_cut_off(gateway.url)
     assert len(gateway.received) <= 1, "a driver is told once"
 
 
 def test_a_gateway_that_trickles_is_cut_off(gateway: Gateway) -> None:
     """Each byte comes before a time-out between two bytes could end the call."""
     gateway.trickles, gateway.status = True, 500
-    started = time.monotonic()
 
-    fault = send(gateway.url, seconds=SECONDS)
+    assert_cut_off(gateway.url)
 
-    assert fault is not None
-    assert fault.in_doubt
-    assert time.monotonic() - started < 120
+
+@contextmanager
+def mail_server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address of a mail server that talks so to the first caller, if one comes at all, until it is cut off."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = server.accept()
+            with connection:
+                talk(connection)
+
+    with socket.create_server((HOST, 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"mailto://u:p@example.com?smtp={HOST}&port={server.getsockname()[1]}&mode=insecure"
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(180)
 
 
 def test_a_mail_server_that_trickles_is_cut_off() -> None:
-    with socket.create_server((HOST, 0)) as server:
-        over = threading.Event()
+    def trickle(connection: socket.socket) -> None:
+        while True:
+            connection.send(b"220-wait\r\n")
+            time.sleep(0.05)
 
-        def trickle() -> None:
-            connection, _ = server.accept()
-            with connection:
-                while not over.wait(0.05):
-                    try:
-                        connection.send(b"220-wait\r\n")
-                    except OSError:
-                        return
-
-        thread = threading.Thread(target=trickle)
-        thread.start()
-        started = time.monotonic()
-        url = f"mailto://u:p@example.com?smtp={HOST}&port={server.getsockname()[1]}&mode=insecure"
-        fault = send(url, seconds=SECONDS)
-        over.set()
-        thread.join()
-
-    assert fault is not None
-    assert fault.in_doubt
-    assert time.monotonic() - started < 120
+    with mail_server(trickle) as url:
+        assert_cut_off(url)
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -199,19 +203,13 @@ def test_an_answer_that_is_a_decompression_bomb_is_not_unpacked(gateway: Gateway
 
 
 def test_a_mail_server_that_talks_without_end_is_cut_off() -> None:
-    with socket.create_server((HOST, 0)) as server:
+    def flood(connection: socket.socket) -> None:
+        while True:
+            connection.sendall((b"220-" + b"x" * 4000 + b"\r\n") * 100)
 
-        def flood() -> None:
-            connection, _ = server.accept()
-            with connection, suppress(OSError):
-                while True:
-                    connection.sendall((b"220-" + b"x" * 4000 + b"\r\n") * 100)
-
-        thread = threading.Thread(target=flood)
-        thread.start()
+    with mail_server(flood) as url:
         before = peak_memory()
-        fault = send(f"mailto://u:p@example.com?smtp={HOST}&port={server.getsockname()[1]}&mode=insecure")
-        thread.join()
+        fault = send(url)
 
     assert fault is not None
     assert peak_memory() - before < 256 << 20
