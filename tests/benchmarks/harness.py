@@ -224,6 +224,7 @@ class Stack:
             "FUELROUTE_REDIS_URL": self.settings.require_redis_url(),
             "FUELROUTE_DATA": str(self.settings.data),
             "FUELROUTE_HOST": HOST,
+            "FUELROUTE_HEAD_TIMEOUT_SECONDS": "60",  # a load opens all its connections before the first request
             **{f"FUELROUTE_{name}": value for name, value in settings.items()},
         }
 

@@ -128,7 +128,7 @@ def working(settings: Settings, fleet: Fleet, database: Database) -> Iterator[No
         finally:
             done.set()
             waking.join()
-            couriers.stop(5)
+            couriers.stop(180)
 
 
 def test_a_test_event_is_sent_and_its_answer_shown(

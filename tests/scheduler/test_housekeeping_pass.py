@@ -148,7 +148,7 @@ def test_the_sweep_sums_up_counts_and_housekeeping_compares_them_with_the_routes
     passes.sweep()
 
     assert in_transaction(passes, counted) == [(*fleet.live, "draft", 2)]
-    assert "counts.corrected" in capsys.readouterr().out
+    assert "counts.corrected" in capsys.readouterr().err
 
 
 def test_housekeeping_encrypts_contacts_that_were_stored_in_the_clear(passes: Passes) -> None:
