@@ -427,6 +427,14 @@ def pipelined(connection: Connection) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def planned_by_key(connection: Connection) -> Iterator[None]:
+    """Within this block of a transaction, statements that find their rows by key keep their plans (`BY_KEY`)."""
+    set_locally(connection, BY_KEY)
+    yield
+    set_locally(connection, dict.fromkeys(BY_KEY, "on") | ANY_TABLE)
+
+
 _COMMIT_NOTHING = Scalar(str, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text")
 
 

@@ -13,7 +13,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.ids import shown_id
 from domain.needs.need import Need, Summary
-from domain.needs.route_needs import MOST_OF_A_NEED, ROUTE_NEEDS, RouteNeed, RoutesInNeed
+from domain.needs.route_needs import MOST_OF_A_NEED, ROUTE_NEEDS, RouteNeed, RoutesInNeed, find_routes_in_need
 from domain.stations.held_prices import WAITING_PRICES, count_held, held_prices
 from domain.stations.price_presence import HAS_PRICES, has_prices
 from domain.stations.price_sources import HAS_TROUBLE, SOURCES
@@ -26,9 +26,6 @@ class CompanyNeed(Need):
     source: str
     """SQL from FROM on, with a row for each case that `look` finds."""
     look: Callable[[Connection, UUID, datetime], Summary | None]
-
-    def find(self, connection: Connection, tenant: Tenant, *, now: datetime) -> Summary | None:
-        return self.look(connection, tenant.company_id, now)
 
 
 def _look_for_no_prices(connection: Connection, company_id: UUID, now: datetime) -> Summary | None:
@@ -163,5 +160,10 @@ def find_needs(
     connection: Connection, tenant: Tenant, *, kinds: Collection[str], now: datetime
 ) -> dict[str, RoutesInNeed | Summary]:
     """The needs of these kinds that there are, by their kinds."""
-    found = {need.kind: need.find(connection, tenant, now=now) for need in COMPANY_NEEDS if need.kind in kinds}
+    found: dict[str, RoutesInNeed | Summary | None] = {
+        one.need.kind: one for one in find_routes_in_need(connection, tenant, now=now) if one.need.kind in kinds
+    }
+    for need in COMPANY_NEEDS:
+        if isinstance(need, CompanyNeed) and need.kind in kinds:
+            found[need.kind] = need.look(connection, tenant.company_id, now)
     return {kind: one for kind, one in found.items() if one is not None}

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, planned_by_key
 from domain.database.statements import Statement
 from domain.needs.need import Need
 from domain.routes.reading.on_their_way import (
@@ -37,6 +37,8 @@ MOST_NAMED = 5
 class NamedRoute(NamedTuple):
     """One of the routes of a need. `detail` is the reason, or the name of the stop; `at` the time of it."""
 
+    kind: str
+    """The kind of the need."""
     id: UUID
     external_id: str
     at: datetime | None
@@ -56,8 +58,6 @@ class RouteNeed(Need):
     """The words on Overview that lead to its page."""
     source: str
     """SQL from FROM on, which finds its routes."""
-    only_on_their_way: bool
-    """True if all of its routes are on their way. It is not counted where none is."""
     columns: str
     """SQL of `at` and `detail` of a named route."""
     order: str
@@ -66,14 +66,10 @@ class RouteNeed(Need):
     def sql(self) -> str:
         """Gives the first of its routes."""
         return f"""
-            SELECT id, external_id, at, detail, count(*) OVER () AS routes
-            FROM (SELECT r.id, r.external_id, {self.columns} {self.source} LIMIT {MOST_OF_A_NEED}) AS found
-            ORDER BY {self.order}, id LIMIT {MOST_NAMED}
+            (SELECT '{self.kind}' AS kind, id, external_id, at, detail, count(*) OVER () AS routes
+             FROM (SELECT r.id, r.external_id, {self.columns} {self.source} LIMIT {MOST_OF_A_NEED}) AS found
+             ORDER BY {self.order}, id LIMIT {MOST_NAMED})
         """
-
-    def find(self, connection: Connection, tenant: Tenant, *, now: datetime) -> "RoutesInNeed | None":
-        named = _STATEMENTS[self.kind].all(connection, asked_of(tenant, now))
-        return RoutesInNeed(self, named) if named else None
 
 
 class RoutesInNeed(NamedTuple):
@@ -95,18 +91,34 @@ _MESSAGES = f"""
 """
 _ANY_CLOSED = "EXISTS (SELECT FROM station_closures WHERE closed_until > %(now)s::timestamptz)"
 """SQL that spares a look at the plans of all trucks while no station is closed."""
-_TRUCKS_ON_THEIR_WAY = f"""
-    FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
-    JOIN vehicles v ON v.id = r.vehicle_id
-    WHERE {_OF_TENANT} AND {ON_ITS_WAY}
+_REFUSED = """
+    SELECT route_id FROM driver_answers
+    WHERE company_id = %(company_id)s AND environment = %(environment)s AND left_out_until > %(now)s::timestamptz
 """
+"""SQL of the routes with a refused stop that plans leave out now."""
 
-_WITH_FUEL_STOPS_AHEAD = f"""
-    FROM companies c JOIN routes r ON r.company_id = c.id
-    JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
-    JOIN plans p ON p.id = r.plan_id
-    {WITH_NEXT_FUEL_STOP}
+_SHARED = f"""
+    WITH trucks AS MATERIALIZED (
+        SELECT r.id, r.external_id, r.vehicle_id, r.revision, next.stop, t.newest_at, t.low_since,
+               {HAS_NO_LEVEL} AS has_no_level, {GETS_LOW} AS gets_low, {IS_LATE} AS is_late, {IS_SILENT} AS is_silent,
+               t.newest_at IS NOT NULL AND {IS_OFF_ROAD} AS is_off_road
+        FROM routes r CROSS JOIN LATERAL (SELECT r.stops->{NEXT_STOP} AS stop OFFSET 0) AS next
+        LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+        WHERE {_OF_TENANT} AND {ON_ITS_WAY}
+    ), at_fuel_stops AS MATERIALIZED (
+        SELECT r.id, r.external_id, r.driver_id, t.newest_at, p.document, p.station_ids, fuel.number, fuel.stop,
+               fuel.miles
+        FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+        JOIN plans p ON p.id = r.plan_id
+        {WITH_NEXT_FUEL_STOP}
+        WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND r.id = ANY(ARRAY(
+            {_REFUSED} UNION ALL
+            SELECT id FROM trucks WHERE (SELECT answer_by_miles FROM companies WHERE id = %(company_id)s) > 0))
+    )
 """
+"""SQL that reads once what several needs ask for: all trucks on their way, and the next fuel stops of those of whose
+drivers an answer is wanted or was a refusal."""
+_UNIT_NUMBER = "(SELECT v.unit_number FROM vehicles v WHERE v.id = r.vehicle_id)"
 
 
 def _unmapped(reason: str) -> str:
@@ -127,9 +139,6 @@ def asked_of(tenant: Tenant, now: datetime) -> dict[str, object]:
     }
 
 
-ROUTES_ON_THEIR_WAY = f"FROM routes r WHERE {_OF_TENANT} AND {ON_ITS_WAY}"
-"""SQL from FROM on, which finds all routes on their way."""
-
 _ON_THEIR_WAY = "/routes?status=active"
 
 ROUTE_NEEDS = (
@@ -141,7 +150,6 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown vehicle",
         path="/matching/vehicles",
         step="Match vehicles",
-        only_on_their_way=False,
         columns="r.scheduled_start AS at, r.pending_detail AS detail",
         source=_unmapped("vehicle_unmapped"),
         order="at",
@@ -154,7 +162,6 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown driver",
         path="/matching/drivers",
         step="Match drivers",
-        only_on_their_way=False,
         columns="r.scheduled_start AS at, r.pending_detail AS detail",
         source=_unmapped("driver_unmapped"),
         order="at",
@@ -167,7 +174,6 @@ ROUTE_NEEDS = (
         label="Routes in error",
         path="/routes?status=error",
         step="Look at them",
-        only_on_their_way=False,
         columns="r.updated_at AS at, r.closed_reason AS detail",
         source=(
             f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz"
@@ -182,7 +188,6 @@ ROUTE_NEEDS = (
         label="Trucks begin their plans low on fuel",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        only_on_their_way=True,
         columns="m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
         source=f"{_MESSAGES} AND {ON_ITS_WAY} AND {BEGINS_LOW}",
         order="at DESC",
@@ -195,7 +200,6 @@ ROUTE_NEEDS = (
         label="Trucks on their way to a closed station, without another plan",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        only_on_their_way=True,
         columns="(newest.cause->>'at')::timestamptz AS at, newest.cause->>'text' AS detail",
         source=f"""
             FROM routes r CROSS JOIN LATERAL (
@@ -216,22 +220,18 @@ ROUTE_NEEDS = (
         label="Drivers cannot fuel where their plans say, and have no other plans",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        only_on_their_way=True,
         columns="a.answered_at AS at, concat_ws(': ', a.place, replace(a.reason, '_', ' ')) AS detail",
         source=f"""
-            {_WITH_FUEL_STOPS_AHEAD}
-            CROSS JOIN LATERAL (
+            FROM at_fuel_stops r CROSS JOIN LATERAL (
                 SELECT refused.answered_at, refused.place, refused.reason FROM driver_answers refused
-                JOIN LATERAL unnest(p.station_ids) WITH ORDINALITY AS own (station_id, number)
-                  ON own.station_id = refused.station_id AND own.number >= fuel.number
+                JOIN LATERAL unnest(r.station_ids) WITH ORDINALITY AS own (station_id, number)
+                  ON own.station_id = refused.station_id AND own.number >= r.number
                 WHERE refused.route_id = r.id AND refused.answered_at < %(now)s::timestamptz - interval '1 minute'
                   AND refused.left_out_until > coalesce(
-                      (p.document->'stops'->(own.number::int - 1)->>'estimatedArrival')::timestamptz,
+                      (r.document->'stops'->(own.number::int - 1)->>'estimatedArrival')::timestamptz,
                       %(now)s::timestamptz)
                 ORDER BY refused.answered_at DESC LIMIT 1) AS a
-            WHERE c.id = %(company_id)s AND {_OF_TENANT} AND {ON_ITS_WAY} AND r.id = ANY(ARRAY(
-                SELECT route_id FROM driver_answers WHERE company_id = %(company_id)s
-                  AND environment = %(environment)s AND left_out_until > %(now)s::timestamptz))
+            WHERE r.id = ANY(ARRAY({_REFUSED}))
             """,
         order="at",
     ),
@@ -243,17 +243,15 @@ ROUTE_NEEDS = (
         label="Drivers have not answered to the fuel stop ahead, where Policy wants that",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        only_on_their_way=True,
-        columns="t.newest_at AS at, fuel.stop->>'name' AS detail",
-        source=f"""
-            {_WITH_FUEL_STOPS_AHEAD}
-            WHERE c.id = %(company_id)s AND c.answer_by_miles > 0 AND {_OF_TENANT} AND {ON_ITS_WAY}
-              AND fuel.miles <= c.answer_by_miles
+        columns="r.newest_at AS at, r.stop->>'name' AS detail",
+        source="""
+            FROM at_fuel_stops r
+            WHERE r.miles <= (SELECT nullif(answer_by_miles, 0) FROM companies WHERE id = %(company_id)s)
               AND EXISTS (SELECT FROM driver_links l WHERE l.route_id = r.id AND l.driver_id = r.driver_id)
               AND NOT EXISTS (
                 SELECT FROM driver_answers a WHERE a.route_id = r.id AND NOT a.is_late
-                  AND CASE WHEN p.station_ids IS NULL THEN a.place = fuel.stop->>'name'
-                           ELSE a.station_id = p.station_ids[fuel.number] END)
+                  AND CASE WHEN r.station_ids IS NULL THEN a.place = r.stop->>'name'
+                           ELSE a.station_id = r.station_ids[r.number] END)
             """,
         order="at",
     ),
@@ -265,7 +263,6 @@ ROUTE_NEEDS = (
         label="Drivers ask for choices beyond their allowance",
         path=_ON_THEIR_WAY,
         step="Decide on the route's page",
-        only_on_their_way=True,
         columns="c.asked_at AS at, e.detail AS detail",
         source=f"""
             FROM plan_choices c JOIN routes r ON r.id = c.route_id AND r.plan_id = c.plan_id
@@ -285,16 +282,15 @@ ROUTE_NEEDS = (
         label="Trucks get low on their way",
         path="/map?need=low",
         step="Look at the map",
-        only_on_their_way=True,
         columns=f"""
-            t.low_since AS at, concat_ws(': ', v.unit_number, CASE
-                WHEN {HAS_NO_LEVEL} THEN 'sends no level; by its miles its fuel does not last'
+            r.low_since AS at, concat_ws(': ', {_UNIT_NUMBER}, CASE
+                WHEN r.has_no_level THEN 'sends no level; by its miles its fuel does not last'
                 ELSE (
                     SELECT n.cause->>'text' FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
-                      AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= t.low_since
+                      AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= r.low_since
                     ORDER BY n.generated_at DESC LIMIT 1) END) AS detail
             """,
-        source=f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}",
+        source="FROM trucks r WHERE r.gets_low",
         order="at",
     ),
     RouteNeed(
@@ -305,12 +301,8 @@ ROUTE_NEEDS = (
         label="Trucks are late at their next stops",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        only_on_their_way=True,
-        columns="(next.stop->'arrivalWindow'->>'end')::timestamptz AS at, next.stop->>'name' AS detail",
-        source=f"""
-            FROM routes r CROSS JOIN LATERAL (SELECT r.stops->{NEXT_STOP} AS stop) AS next
-            WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND {IS_LATE}
-            """,
+        columns="(r.stop->'arrivalWindow'->>'end')::timestamptz AS at, r.stop->>'name' AS detail",
+        source="FROM trucks r WHERE r.is_late",
         order="at",
     ),
     RouteNeed(
@@ -321,9 +313,8 @@ ROUTE_NEEDS = (
         label="Trucks are off the roads of their plans, where Policy gives them new ones",
         path="/map?need=off_road",
         step="Look at the map",
-        only_on_their_way=True,
-        columns="t.newest_at AS at, v.unit_number AS detail",
-        source=f"{_TRUCKS_ON_THEIR_WAY} AND {IS_OFF_ROAD}",
+        columns=f"r.newest_at AS at, {_UNIT_NUMBER} AS detail",
+        source="FROM trucks r WHERE r.is_off_road",
         order="at DESC",
     ),
     RouteNeed(
@@ -334,9 +325,8 @@ ROUTE_NEEDS = (
         label="Trucks on their way send no positions",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        only_on_their_way=True,
-        columns="t.newest_at AS at, v.unit_number AS detail",
-        source=f"{_TRUCKS_ON_THEIR_WAY} AND {IS_SILENT}",
+        columns=f"r.newest_at AS at, {_UNIT_NUMBER} AS detail",
+        source="FROM trucks r WHERE r.is_silent",
         order="at",
     ),
     RouteNeed(
@@ -347,16 +337,18 @@ ROUTE_NEEDS = (
         label="Plans could not be sent to their drivers",
         path="/routes?status=planned",
         step="Look at planned routes",
-        only_on_their_way=True,
         columns="m.created_at AS at, m.error AS detail",
         source=f"{_MESSAGES} AND m.status = 'failed' AND r.status = 'planned'",
         order="at",
     ),
 )
-_STATEMENTS = {need.kind: Statement(NamedRoute, need.sql) for need in ROUTE_NEEDS}
+_FIND = Statement(NamedRoute, f"{_SHARED} {' UNION ALL '.join(need.sql for need in ROUTE_NEEDS)}")
 
 
 def find_routes_in_need(connection: Connection, tenant: Tenant, *, now: datetime) -> list[RoutesInNeed]:
     """The needs of routes that there are."""
-    found = (need.find(connection, tenant, now=now) for need in ROUTE_NEEDS)
-    return [one for one in found if one is not None]
+    found: dict[str, list[NamedRoute]] = {}
+    with planned_by_key(connection):
+        for route in _FIND.all(connection, asked_of(tenant, now)):
+            found.setdefault(route.kind, []).append(route)
+    return [RoutesInNeed(need, found[need.kind]) for need in ROUTE_NEEDS if need.kind in found]

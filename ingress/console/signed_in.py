@@ -1,6 +1,6 @@
 """One request of a signed-in user: the session, the role, the company, one transaction."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from domain.database.visibility import EVERYTHING, of_companies, set_visibility
 from domain.ids import IdKind, read_id
 from domain.lifecycle import Environment, Role
 from domain.needs.need_counts import count_needs_briefly
+from domain.needs.route_needs import RoutesInNeed
 from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
@@ -94,7 +95,7 @@ class Page:
             status=status,
             session=self.session,
             may_see_requests=self.session.role in MAY_SEE_REQUESTS,
-            navigation=[] if self.is_fragment else self._navigation(values.get("section", "")),
+            navigation=[] if self.is_fragment else self._navigation(**values),
             may_match=self.session.role in MAY_MATCH,
             may_manage_keys=self.session.role in MAY_MANAGE_KEYS,
             when=lambda moment: when(moment, self.now, self.session.time_zone),
@@ -103,13 +104,15 @@ class Page:
             **values,
         )
 
-    def _navigation(self, section: str) -> list[ShownGroup]:
-        needs = {} if self.session.company_id is None else self._count_needs(self.session.company_id)
+    def _navigation(
+        self, section: str = "", routes_in_need: Sequence[RoutesInNeed] | None = None, **_: Any
+    ) -> list[ShownGroup]:
+        needs = {} if self.session.company_id is None else self._count_needs(self.session.company_id, routes_in_need)
         return navigation_of(self.session.role, section, needs)
 
-    def _count_needs(self, company_id: UUID) -> Mapping[str, int]:
+    def _count_needs(self, company_id: UUID, found: Sequence[RoutesInNeed] | None) -> Mapping[str, int]:
         live = Tenant(company_id, Environment.LIVE)
-        count = partial(count_needs_briefly, self.connection, live, now=self.now)
+        count = partial(count_needs_briefly, self.connection, live, found, now=self.now)
         return self.console.need_counts.get(company_id, partial(count, milliseconds=LONGEST_COUNT_MILLISECONDS))
 
 

@@ -61,7 +61,7 @@ def show(page: Page) -> Response:
             if status in counts
         ],
         sandbox_routes=sum(routes_by_status(page.connection, sandbox, day).values()),
-        needs=find_routes_in_need(page.connection, live, now=page.now),
+        routes_in_need=find_routes_in_need(page.connection, live, now=page.now),
         most_counted=MOST_OF_A_NEED,
         has_fresh_prices=set_up.stations,
         month=month,

@@ -1,16 +1,14 @@
 """The navigation counts the same cases that Overview shows and that notices tell of."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-import pytest
-
 from domain.database.connections import Connection, Database, Tenant
+from domain.database.options import BY_KEY
 from domain.lifecycle import Environment
 from domain.needs.company_needs import COMPANY_NEEDS, find_needs
 from domain.needs.need_counts import MOST_CASES, count_needs, count_needs_briefly
-from domain.needs.route_needs import ROUTE_NEEDS, RouteNeed, RoutesInNeed
+from domain.needs.route_needs import RoutesInNeed
 from tests.domain.helpers import imported, positions_at, post
 from tests.domain.planted import Planted
 from tests.factories import JOLIET, Fleet, make_fleet
@@ -54,13 +52,6 @@ def test_the_count_stops_at_a_hundred(connection: Connection) -> None:
     assert "vehicle_unmapped" not in count_needs(connection, make_fleet(connection).live, now=NOW)
 
 
-@pytest.mark.parametrize("need", ROUTE_NEEDS, ids=lambda need: need.kind)
-def test_what_is_only_counted_where_a_route_is_on_its_way_asks_for_such_routes(need: RouteNeed) -> None:
-    asks = re.search(r"r\.status = (ANY\('{planned,active}'\)|'planned'|'active')", need.source)
-
-    assert need.only_on_their_way == bool(asks)
-
-
 def test_routes_on_their_way_are_counted(connection: Connection, fleet: Fleet) -> None:
     before = NOW - timedelta(hours=2)
     imported(connection, fleet.live, now=before)
@@ -76,13 +67,24 @@ def test_routes_on_their_way_are_counted(connection: Connection, fleet: Fleet) -
 def test_a_brief_count_leaves_the_limit_and_the_prepared_statements(connection: Connection, fleet: Fleet) -> None:
     def state() -> tuple[object, object]:
         prepared = connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
-        return connection.execute("SHOW statement_timeout").fetchone(), prepared
+        return [connection.execute(f"SHOW {one}").fetchone() for one in ("statement_timeout", *BY_KEY)], prepared
 
     connection.execute("SELECT 'prepared'", prepare=True)
     before = state()
 
     assert count_needs_briefly(connection, fleet.live, now=NOW, milliseconds=600_000) is not None
     assert state() == before
+
+
+def test_plans_are_made_once(connection: Connection, fleet: Fleet) -> None:
+    for _ in range(8):  # psycopg prepares a statement that it has sent five times
+        count_needs(connection, fleet.live, now=NOW)
+    plans = connection.execute(
+        "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE '%stop_unanswered%'"
+        " OR statement LIKE '%ifta_changed%'"
+    ).fetchall()
+    assert all(generic and not custom for generic, custom in plans), plans
+    assert len(plans) == 2
 
 
 def test_a_count_that_takes_long_is_given_up(database: Database, connection: Connection, fleet: Fleet) -> None:
