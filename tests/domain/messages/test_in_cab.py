@@ -30,7 +30,7 @@ from tests.vendors.vendor import HOST, Fault, Vendor
 
 DRIVER = 4242
 SHORT_SECONDS = 4.0
-"""What a vendor that hangs is waited for. One that answers needs less on the busiest machine."""
+"""The wait for a vendor that hangs. One that answers needs less on the busiest machine."""
 
 
 @pytest.fixture
