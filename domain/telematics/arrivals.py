@@ -267,11 +267,16 @@ def process_fixes(
 def places_of(stops: Sequence[Point]) -> list[StopPlace]:
     places: list[StopPlace] = []
     for index, point in enumerate(stops):
-        if places and _meters(places[-1].point, point) <= SAME_PLACE_METERS:
+        if places and are_one_place(places[-1].point, point):
             places[-1].stops.append(index)
         else:
             places.append(StopPlace(point, [index]))
     return places
+
+
+def are_one_place(one: Point, other: Point) -> bool:
+    """Tell if stops here and there are reached and left together, where one follows the other."""
+    return _meters(one, other) <= SAME_PLACE_METERS
 
 
 def are_next_door(one: Point, other: Point) -> bool:

@@ -11,6 +11,8 @@ Each fix has the times of two clocks:
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple, TypedDict
 from uuid import UUID
 
@@ -172,18 +174,77 @@ def visits_after(
 
 
 def fuel_visits_after(
-    route: OpenRoute, track: Track, believed: Sequence[ReceivedFix], *, early: timedelta, radius_meters: float
+    route: OpenRoute,
+    track: Track,
+    visits: Mapping[int, Visit],
+    believed: Sequence[ReceivedFix],
+    *,
+    early: timedelta,
+    radius_meters: float,
 ) -> list[FuelVisit] | None:
     """The visits of the fuel stops after these fixes, by the rules for the stops of a route; None if nothing changes.
-    They do not depend on the visits of those stops: a truck may fuel beside one, or on the way to it."""
+    They do not depend on the visits of those stops (`visits`, after these fixes): a truck may fuel beside one, or on
+    the way to it. But a station that comes twice in a row is not reached again before one of those stops."""
     if not route.fuel_visits:
         return None
-    places = route._replace(stops=list[StoredStop](route.fuel_visits))
-    before = _known_fuel_visits(route)
-    after = visits_after(places, track, before, believed, early=early, radius_meters=radius_meters)
+    after = before = _known_fuel_visits(route)
+    for _ in range(1 + _repeats(route.fuel_visits)):  # a later pass knows that the first visit of a station has ended
+        places = _fuel_places(route.fuel_visits, after, route.stops, visits)
+        stops = route._replace(stops=[place.stop for place in places])
+        known = {index: place.visit for index, place in enumerate(places) if place.visit is not None}
+        found = visits_after(stops, track, known, believed, early=early, radius_meters=radius_meters)
+        after = {places[index].number: visit for index, visit in found.items()}
+        after.pop(_NO_FUEL_STOP, None)
     if after == before:
         return None
     return [_with_visit(stop, after.get(index)) for index, stop in enumerate(route.fuel_visits)]
+
+
+class _FuelPlace(NamedTuple):
+    """A place on the way from fuel stop to fuel stop."""
+
+    stop: StoredStop
+    number: int
+    """The number of the fuel stop, from 0; `_NO_FUEL_STOP` for a stop of the route."""
+    visit: Visit | None
+
+
+_NO_FUEL_STOP = -1
+
+
+def _repeats(fuel_stops: Sequence[StoredStop]) -> int:
+    return sum(arrivals.are_one_place(_point(one), _point(other)) for one, other in pairwise(fuel_stops))
+
+
+def _fuel_places(
+    fuel_stops: Sequence[StoredStop],
+    known: Mapping[int, Visit],
+    stops: Sequence[StoredStop],
+    visits: Mapping[int, Visit],
+) -> list[_FuelPlace]:
+    """The fuel stops that the truck can reach; `known` are their visits, `visits` those of the route's `stops`. Where a
+    station comes twice in a row, the stop that the truck has reached since stands between. Without such a stop it
+    cannot reach the station again."""
+    places: list[_FuelPlace] = []
+    for number, stop in enumerate(fuel_stops):
+        if number and arrivals.are_one_place(_point(fuel_stops[number - 1]), _point(stop)):
+            fueled = known.get(number - 1)
+            reached = [
+                (visit.arrived_at, _FuelPlace(stops[index], _NO_FUEL_STOP, visit))
+                for index, visit in visits.items()
+                if fueled is not None
+                and visit.arrived_at > fueled.arrived_at
+                and not arrivals.are_next_door(_point(stops[index]), _point(stop))
+            ]
+            if not reached:
+                continue
+            places.append(min(reached, key=itemgetter(0))[1])
+        places.append(_FuelPlace(stop, number, known.get(number)))
+    return places
+
+
+def _point(stop: StoredStop) -> Point:
+    return Point(stop["latitude"], stop["longitude"])
 
 
 def _known_fuel_visits(route: OpenRoute) -> dict[int, Visit]:

@@ -159,7 +159,7 @@ def _compare(
             found.changed.append(route)
         if route.status == RouteStatus.ACTIVE and (
             fueled := fixes_to_visits.fuel_visits_after(
-                route, track, believed, early=early, radius_meters=radius_meters
+                route, track, after, believed, early=early, radius_meters=radius_meters
             )
         ):
             found.fuel_visits[route.id] = fueled

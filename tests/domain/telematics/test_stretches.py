@@ -113,7 +113,7 @@ def test_a_stretch_far_from_every_fuel_stop_moves_nothing(
     assert moves_nothing(route, before, stretch_of(fixes), radius_meters=250) is expected
     received = [ReceivedFix(fix, fix.recorded_at) for fix in fixes]
     if expected:
-        assert fuel_visits_after(route, track, received, early=EARLY, radius_meters=250) is None
+        assert fuel_visits_after(route, track, before, received, early=EARLY, radius_meters=250) is None
 
 
 @hypothesis_settings(

@@ -15,7 +15,7 @@ from domain.settings import Settings
 from tests.domain.helpers import positions_at, post, visits_of
 from tests.domain.routes.journey import Journey, Leg
 from tests.domain.trucks import minutes
-from tests.factories import NEWARK, Fleet, put_demo_stations
+from tests.factories import JOLIET, NEWARK, Fleet, put_demo_stations
 from tests.jobs import jobs_of
 
 Times = list[tuple[datetime | None, datetime | None]]
@@ -159,6 +159,33 @@ def test_a_plan_with_a_station_twice_has_reached_it_once(journey: Journey) -> No
 
     report(journey, positions[5:], at_once=True)
     assert shown(journey) == [(positions[0].recorded_at, positions[5].recorded_at), (None, None), (None, None)]
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one batch", "one by one"])
+def test_a_station_that_comes_twice_in_a_row_is_reached_again_on_the_way_back(journey: Journey, at_once: bool) -> None:
+    """Out and back, with no other fuel stop between: first at the station, then at a stop of the route, then there
+    again. A truck that only turns round has not reached it twice."""
+    (plan,) = [version for version in journey.versions() if version.id == journey.route.plan_id]
+    there = plan.document["stops"][0]
+    corrected(journey, document=as_json({**plan.document, "stops": [there, there]}))
+    turned = {**NEWARK, "latitude": NEWARK["latitude"] + 0.5}
+    journey.connection.execute(
+        "UPDATE routes SET stops = %s WHERE id = %s", (as_json([JOLIET, turned, NEWARK]), journey.route_id)
+    )
+    out = halt(journey, there)
+    journey.now = out[-1].recorded_at
+    again = halt(journey, there)
+    journey.now = again[-1].recorded_at + timedelta(hours=9)
+    at_stop = positions_at(turned, journey.now, count=3, seconds_apart=60)
+    journey.now = at_stop[-1].recorded_at + timedelta(hours=9)
+    back = halt(journey, there)
+    once = (out[0].recorded_at, out[5].recorded_at)
+
+    report(journey, [*out, *again], at_once=at_once)
+    assert shown(journey) == [once, (None, None)]
+
+    report(journey, [*at_stop, *back], at_once=at_once)
+    assert shown(journey) == [once, (back[0].recorded_at, back[5].recorded_at)]
 
 
 def test_a_completed_route_tells_when_its_truck_fueled(journey: Journey) -> None:
