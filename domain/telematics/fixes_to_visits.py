@@ -87,6 +87,15 @@ def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) ->
     return since
 
 
+def fixes_of_route(route: OpenRoute, track: Track, batch: Sequence[ReceivedFix]) -> Sequence[ReceivedFix]:
+    """The fixes of a batch without those of the truck's route before, where simulated time has started over: both are
+    of the same hours, and the truck would seem to be here and there."""
+    if route.environment == Environment.LIVE or track.free_since is None or track.freed_at is None:
+        return batch
+    since = [received for received in batch if received.received_at > track.freed_at]
+    return since if any(received.fix.recorded_at < track.free_since for received in since) else batch
+
+
 def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dict[datetime, bool]]:
     """The plausible fixes of a batch; and `recorded_at` of those whose flag has to change, with the new flag (True:
     implausible). Fixes are judged from the first believed one on; implausible ones before it keep their flag."""

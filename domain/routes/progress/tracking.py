@@ -148,7 +148,8 @@ def _compare(
     """Decide which fixes are implausible, and which visits the others make. `visits` are the stored ones."""
     found = _Findings([], [], [], dict(visits), {})
     for track, route in moving:
-        believed, new_flags = fixes_to_visits.believed_fixes(batches[track.vehicle_id].fixes)
+        fixes = fixes_to_visits.fixes_of_route(route, track, batches[track.vehicle_id].fixes)
+        believed, new_flags = fixes_to_visits.believed_fixes(fixes)
         found.flags.extend(Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
         before = visits.get(route.id, {})
         after = fixes_to_visits.visits_after(route, track, before, believed, early=early, radius_meters=radius_meters)

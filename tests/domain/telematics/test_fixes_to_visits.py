@@ -7,7 +7,14 @@ import pytest
 
 from domain.roads import Point
 from domain.telematics.arrivals import Fix, Visit
-from domain.telematics.fixes_to_visits import OpenRoute, StoredStop, first_that_may_count, visits_after
+from domain.telematics.fixes_to_visits import (
+    OpenRoute,
+    StoredStop,
+    believed_fixes,
+    first_that_may_count,
+    fixes_of_route,
+    visits_after,
+)
 from domain.telematics.tracks import ReceivedFix, Track
 from tests.domain.helpers import north_of
 from tests.factories import JOLIET, NEWARK
@@ -100,6 +107,24 @@ def test_a_fix_from_before_the_truck_was_free_counts_only_when_simulated_time_st
     fixes = stay(FIRST_STOP, 0, received=received)
 
     assert bool(visited(fixes, of=route(environment), by=freed)) is counts
+
+
+@pytest.mark.parametrize(("environment", "counts"), [("live", False), ("sandbox", True)])
+def test_fixes_of_the_route_before_do_not_stand_between_those_of_started_over_time(
+    environment: str, counts: bool
+) -> None:
+    """The truck drove its first route until 10 o'clock of simulated time, and stands at the next first stop at 0."""
+    freed = track(free_since=at(10), freed_at=at(0.5))
+    moments = [at(0) + timedelta(seconds=30 * number) for number in range(8)]
+    driven = [ReceivedFix(Fix(moment, *AWAY, speed_mph=60), at(0.4)) for moment in moments[::2]]
+    stands = [ReceivedFix(Fix(moment, *FIRST_STOP, speed_mph=0), at(0.6)) for moment in moments[1::2]]
+    batch = sorted([*driven, *stands], key=lambda received: received.fix.recorded_at)
+    starts = route(environment)
+
+    believed, flags = believed_fixes(fixes_of_route(starts, freed, batch))
+
+    assert bool(visited(believed, of=starts, by=freed)) is counts
+    assert bool(flags) is not counts
 
 
 def test_fixes_are_loaded_from_when_they_may_count() -> None:
