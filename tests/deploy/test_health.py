@@ -3,6 +3,7 @@
 import http.client
 import json
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -120,20 +121,42 @@ def test_a_silent_redis_is_reported_and_leaves_the_ingress_ready(stack: Stack) -
 
 
 def test_the_check_answers_while_every_connection_of_the_pools_is_busy(stack: Stack) -> None:
-    database_url = stack.service.settings.require_database_url()
+    database_url, released = stack.service.settings.require_database_url(), threading.Event()
     with (
         stack.service.new_tenant() as client,
-        psycopg.connect(database_url) as stranger,
+        psycopg.connect(database_url, autocommit=True) as looking,
         ThreadPoolExecutor(30) as pool,
+        psycopg.connect(database_url) as stranger,
     ):
         stranger.execute("LOCK TABLE routes, api_keys IN ACCESS EXCLUSIVE MODE")
-        busy = [pool.submit(client.get, "/v1/routes") for _ in range(30)]
-        time.sleep(1.3)  # the requests wait for the lock, and no earlier finding counts any more
-        eventually(lambda: stack.ask("ingress public")[0], lambda status: status == 200)
-        assert not any(one.done() for one in busy)
-        stranger.rollback()
-        for one in busy:
+
+        def keep_busy() -> None:
+            """Requests that are refused after their wait for the lock have successors."""
+            while not released.is_set():
+                client.get("/v1/routes")
+
+        def waiting() -> int:
+            return int(looking.execute(_INGRESS_WAITS).fetchall()[0][0])
+
+        requests = [pool.submit(keep_busy) for _ in range(30)]
+        try:
+            eventually(waiting, lambda count: count >= 2, wanted="work for each connection of a pool")
+            time.sleep(1.3)  # no earlier finding counts any more
+            eventually(
+                lambda: (waiting(), stack.ask("ingress public")[0], waiting()),
+                lambda seen: min(seen[0], seen[2]) >= 2 and seen[1] == 200,
+            )
+        finally:
+            stranger.rollback()
+            released.set()
+        for one in requests:
             one.result()
+
+
+_INGRESS_WAITS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    " AND application_name LIKE 'fuelroute ingress%'"
+)
 
 
 def slowest_of_40(stack: Stack) -> float:
