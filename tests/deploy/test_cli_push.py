@@ -354,6 +354,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert whole - quarter < 3_000, f"{quarter} kB after a quarter, {whole} kB at the end"
 
 
+@pytest.mark.slow
 def test_no_window_has_more_requests_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long answers take. The service counts a request somewhere between its begin and its answer."""
     chance = random.Random(4)

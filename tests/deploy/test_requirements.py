@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,6 +29,9 @@ LOCKED = {
     "osm": ("osm",),
     "roads": ("roads",),
 }
+
+
+runtime_packages = cache(notices.runtime_packages)
 
 
 def entries(name: str) -> list[str]:
@@ -60,7 +64,7 @@ def test_every_required_package_is_pinned_with_hashes(name: str, extras: tuple[s
 @pytest.mark.parametrize("name", LOCKED)
 def test_the_installed_versions_are_the_pinned_ones(name: str) -> None:
     locked = pins(name)
-    runtime = {canonicalize_name(package.name): package.version for package in notices.runtime_packages()}
+    runtime = {canonicalize_name(package.name): package.version for package in runtime_packages()}
     known = {package: here for package, here in runtime.items() if package in locked}
 
     assert known.items() <= locked.items()
@@ -68,6 +72,7 @@ def test_the_installed_versions_are_the_pinned_ones(name: str) -> None:
         assert known == runtime
 
 
+@pytest.mark.slow
 def test_the_pinned_packages_need_no_others() -> None:
     """`deploy/install` asks for no dependencies."""
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
@@ -86,7 +91,7 @@ def test_the_tests_run_with_the_files_that_users_install() -> None:
 def test_every_package_that_users_install_is_in_the_notices() -> None:
     text = notices.FILE.read_text()
 
-    for package in notices.runtime_packages():
+    for package in runtime_packages():
         name = f"`{canonicalize_name(package.name)}`"
         row = f"| {name} | {package.version} | {notices.licence(package)} |"
         assert row in text or f"also gets {name}" in text, f"missing: {row}; run `python -m deploy.notices`"

@@ -18,6 +18,7 @@ def shipped() -> frozenset[str]:
     return frozenset(file.distribution_path for file in WheelBuilder(str(REPOSITORY)).recurse_included_files())
 
 
+@pytest.mark.slow
 def test_no_module_that_ships_imports_one_that_does_not() -> None:
     places = {
         name: str(path.relative_to(REPOSITORY)) for package in PACKAGES for name, path in modules(package).items()

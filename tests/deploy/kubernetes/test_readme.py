@@ -19,6 +19,7 @@ def test_the_readme_has_the_commands() -> None:
     assert f"apply --kustomize {KUBERNETES.relative_to(KUBERNETES.parents[1])}/overlays/small" in COMMANDS[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", MADE)
 def test_what_a_command_makes_is_what_the_manifests_name(command: str, tmp_path: Path) -> None:
     _certificate(tmp_path)

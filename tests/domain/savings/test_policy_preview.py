@@ -47,6 +47,7 @@ POLICIES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(POLICIES, POLICIES)
 def test_a_plan_made_again_is_the_plan_that_the_policy_makes(made: dict[str, float], wanted: dict[str, float]) -> None:
