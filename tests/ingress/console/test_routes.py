@@ -15,10 +15,19 @@ import pytest
 
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role, RouteStatus
-from domain.planning.explanation import ExplainedCandidate, ExplainedInputs, Explanation, Sources, pack_explanation
+from domain.planning.explanation import (
+    ExplainedCandidate,
+    ExplainedClosure,
+    ExplainedInputs,
+    Explanation,
+    PriceOrigin,
+    Sources,
+    pack_explanation,
+)
 from domain.sandbox.drives import begin_drives
 from ingress.console.pages.routes.routes import EXPORTED, TABLE
 from tests.domain.helpers import imported, planned_by_hand, route_row, status_of
+from tests.domain.replay.driven import explained
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.ingress.console.conftest import Fields, World, words
 from tests.pipeline.world import store_prices
@@ -221,6 +230,30 @@ _SOURCES: Sources = {
     "mpg": {"source": "the vehicle"},
     "roads": {"source": "highway-graph", "fallback_reason": None},
 }
+
+
+def test_a_page_names_the_stations_that_were_left_out(world: World) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    route_id = stored(world, fleet)
+    closed: ExplainedClosure = {"station_id": "x", "name": "Mesa 7", "mile": 60.0, "closed_until": now.isoformat()}
+    refused: ExplainedClosure = {**closed, "name": "Star 9", "refused": True}
+    prices: PriceOrigin = {
+        "imported_at": None,
+        "oldest_at": None,
+        "newest_at": None,
+        "stations_left_out": {},
+        "stations_without_tax_rate": 0,
+        "closed": [closed, refused],
+    }
+    explanation = pack_explanation({**explained(), "sources": {**_SOURCES, "prices": prices}})
+    with world.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE plans SET explanation = %s WHERE route_id = %s", (explanation, route_id))
+
+    page = words(world.browser(Role.VIEWER, fleet).look(page_of(route_id)))
+
+    assert "Left out: Mesa 7, mile 60.0, is closed until" in page
+    assert "Left out: Star 9, mile 60.0, refused by the driver, until" in page
 
 
 @pytest.mark.parametrize("feasible", [True, False])
