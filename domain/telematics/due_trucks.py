@@ -133,7 +133,8 @@ _MAKE_DUE = Statement(
     UPDATE tracks t
     SET unprocessed_from = least(t.unprocessed_from, due.first_at),
         unprocessed_since = CASE WHEN due.may_wait THEN coalesce(t.unprocessed_since, %(wait_until)s)
-                                 ELSE least(t.unprocessed_since, %(now)s) END
+                                 ELSE least(nullif(t.unprocessed_since, date_trunc('minute', t.unprocessed_since)),
+                                            %(now)s) END
     FROM due
     WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM due)) AND t.environment = %(environment)s
       AND t.vehicle_id = due.vehicle_id
@@ -146,6 +147,9 @@ not last (`looks`). Fixes far from every stop, and fixes that are too early for 
 stored, and rules that read older fixes find them. Where the newest fix and the lowest level of a truck make no look
 due, the levels are not unpacked, which would take a twentieth of PostgreSQL's time for a fix. A live truck that is due
 with older fixes is processed anyway, so its track is not stored once more for what may wait.
+
+A truck that waits has a full minute in `unprocessed_since`, and nobody has enqueued a job for it. A fix that may not
+wait gets its job all the same, however late the sweep is.
 
 The fixes are sorted by truck, because PostgreSQL would put the arrays of more than some 200 trucks on the disk
 where it groups them by hashes.

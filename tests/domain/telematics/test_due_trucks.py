@@ -14,7 +14,7 @@ from domain.settings import Settings
 from domain.telematics.arrivals import TruckRoute, current_route
 from tests.conftest import own_database
 from tests.domain.helpers import imported, north_of, positions_at, post
-from tests.domain.trucks import HOME, hours, minutes, position, process, stand_at
+from tests.domain.trucks import HOME, active_route, hours, minutes, position, process, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 from tests.jobs import jobs_of
 from tests.repeatable import examples
@@ -61,6 +61,7 @@ def test_a_large_fleet_is_processed_by_several_jobs(connection: Connection, flee
 def test_a_truck_that_waits_for_long_adds_no_job_with_every_post(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
+    now = now.replace(second=1)  # since a full minute, it would wait for the sweep
     imported(connection, fleet.live, now=now)
 
     def jobs(seconds: float) -> int:
@@ -95,6 +96,20 @@ def test_fixes_far_from_every_stop_are_stored_and_not_processed(
     )
     assert jobs(50_000, now + hours(2)) == []
     assert jobs(60_000, now + minutes(9)) == processed  # late, and older than the departure
+
+
+def test_a_fix_that_may_not_wait_gets_its_job_though_the_sweep_is_late(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    active_route(connection, settings, fleet, now=now)
+    connection.execute(
+        "UPDATE tracks SET unprocessed_from = %s, unprocessed_since = %s WHERE vehicle_id = %s",
+        (now, (now + minutes(5)).replace(second=0, microsecond=0), fleet.trucks[0]),
+    )
+
+    post(connection, fleet.live, positions_at(JOLIET, now + minutes(40), count=1), now=now + minutes(40))
+
+    assert jobs_of(connection) == [process_positions_job("live", [fleet.trucks[0]])]
 
 
 def drafts_of(connection: Connection, fleet: Fleet, count: int, *, stops: int, now: datetime) -> None:
