@@ -2,11 +2,16 @@
 twenty. A statement then inserts them, because COPY cannot write into a table with row-level security."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, LiteralString
 
 from psycopg import sql
 
 from domain.database.connections import Connection
+
+_ROWS_AT_ONCE = 5_000
+"""Rows of one COPY. They are read before it: it would run out of its time while a large file is read, or waits for a
+smaller one."""
 
 
 def stage(
@@ -26,7 +31,10 @@ def stage(
             staged, names, sql.SQL(like) if like is not None else sql.Identifier(table)
         )
     )
-    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(staged)) as copy:
-        for row in rows:
-            copy.write_row(row)
+    unread = iter(rows)
+    with connection.cursor() as cursor:
+        while some := list(islice(unread, _ROWS_AT_ONCE)):
+            with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(staged)) as copy:
+                for row in some:
+                    copy.write_row(row)
     return staged
