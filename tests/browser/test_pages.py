@@ -166,6 +166,24 @@ def test_each_page_is_for_everybody_and_for_the_keyboard_alone(visit: Visit, sit
     assert_accessible(page, left_out=() if is_whole else EVERYWHERE)
 
 
+_WIDEST_USUAL = """() => {
+    const [, row] = [...document.querySelectorAll("main table")].at(-1).rows;
+    const figures = {"Planned cost": "$1,234.56", "At average price": "$1,345.67", "Saved": "no purchase"};
+    for (const [name, text] of Object.entries(figures)) {
+        row.querySelector(`[data-label="${name}"]`).textContent = text;
+    }
+}"""
+
+
+def test_a_plan_without_a_purchase_leaves_its_table_within_a_small_desk(site: Site, windows: Windows) -> None:
+    (visit,) = (visit for visit in PAGES if visit.name == "savings-plans")
+    page = open_visit(visit, site, windows)
+
+    page.evaluate(_WIDEST_USUAL)
+
+    assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [1280, 1280]
+
+
 def test_a_page_that_refuses_is_accessible(people: People) -> None:
     page = people.page(Role.VIEWER)
     page.goto("/no-such-page")
