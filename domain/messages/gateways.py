@@ -238,14 +238,13 @@ class _Guard:
 
     def cut_late_connections(self) -> None:
         """Cut the open connections when the time is over or too many bytes have come. A library's own time-out is not
-        enough: it starts again with each byte, so a gateway that sends one now and then would hold us for ever."""
-        while not self._done.wait(max(0, min(_CHECK_SECONDS, self._ends_at - time.monotonic()))):
+        enough: it starts again with each byte, so a gateway that sends one now and then would hold us for ever. It
+        goes on until the hand-over ends, since the time may be over just behind a look at a connection."""
+        while not self._done.wait(min(_CHECK_SECONDS, self.seconds_left) or _CHECK_SECONDS):
             with self._lock:
                 for connection in self._connections:
                     if self.is_over or _bytes_received(connection) > self.most_bytes * 4:
                         self._cut_off(connection)
-            if self.is_over:
-                return
 
     def _cut_off(self, connection: socket.socket) -> None:
         with suppress(OSError):  # the socket was never connected, or is closed already

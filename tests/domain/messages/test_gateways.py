@@ -172,12 +172,25 @@ def mail_server(talk: Callable[[socket.socket], None]) -> Iterator[str]:
     thread.join(180)
 
 
-def test_a_mail_server_that_trickles_is_cut_off() -> None:
-    def trickle(connection: socket.socket) -> None:
-        while True:
-            connection.send(b"220-wait\r\n")
-            time.sleep(0.05)
+def trickle(connection: socket.socket) -> None:
+    """Sends a line now and then, for half a minute."""
+    for _ in range(600):
+        connection.send(b"220-wait\r\n")
+        time.sleep(0.05)
 
+
+def test_a_mail_server_that_trickles_is_cut_off() -> None:
+    with mail_server(trickle) as url:
+        assert_cut_off(url)
+
+
+def test_a_connection_is_cut_though_the_time_ends_behind_the_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    early = [True]
+
+    def is_over(guard: gateways._Guard) -> bool:
+        return guard.seconds_left == 0 and not (early and early.pop())
+
+    monkeypatch.setattr(gateways._Guard, "is_over", property(is_over))
     with mail_server(trickle) as url:
         assert_cut_off(url)
 
