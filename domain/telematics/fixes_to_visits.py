@@ -148,7 +148,7 @@ def visits_after(
     early: timedelta,
     radius_meters: float,
 ) -> dict[int, Visit]:
-    """The visits of a route after these fixes, by position of the stop; `before` are those that are stored.
+    """The visits of a route after these fixes, by the position of their stops. `before` are the stored visits.
 
     The fixes are processed in two passes. The first one starts from the visits known before the first of the fixes, for
     a late fix may make a stored visit earlier. `merge_visits` rejects visits that would undo, delay or reorder stored
@@ -202,8 +202,7 @@ def fuel_visits_after(
         stops = route._replace(stops=[place.stop for place in places])
         known = {index: place.visit for index, place in enumerate(places) if place.visit is not None}
         found = visits_after(stops, track, known, believed, early=early, radius_meters=radius_meters)
-        after = {places[index].number: visit for index, visit in found.items()}
-        after.pop(_NO_FUEL_STOP, None)
+        after = {number: visit for index, visit in found.items() if (number := places[index].number) is not None}
     if after == before:
         return None
     return [_with_visit(stop, after.get(index)) for index, stop in enumerate(route.fuel_visits)]
@@ -213,12 +212,9 @@ class _FuelPlace(NamedTuple):
     """A place on the way from fuel stop to fuel stop."""
 
     stop: StoredStop
-    number: int
-    """The number of the fuel stop, from 0; `_NO_FUEL_STOP` for a stop of the route."""
+    number: int | None
+    """The number of the fuel stop, from 0; None for a stop of the route."""
     visit: Visit | None
-
-
-_NO_FUEL_STOP = -1
 
 
 def _repeats(fuel_stops: Sequence[StoredStop]) -> int:
@@ -231,15 +227,15 @@ def _fuel_places(
     stops: Sequence[StoredStop],
     visits: Mapping[int, Visit],
 ) -> list[_FuelPlace]:
-    """The fuel stops that the truck can reach; `known` are their visits, `visits` those of the route's `stops`. Where a
-    station comes twice in a row, the stop that the truck has reached since stands between. Without such a stop it
-    cannot reach the station again."""
+    """The places that the truck can reach, in order: the fuel stops with their `known` visits. Where a station comes
+    twice in a row, a stop of the route stands between the two: the first of `stops` that the truck has reached since it
+    fueled, by its `visits`. Before it has reached one, the station is there once."""
     places: list[_FuelPlace] = []
     for number, stop in enumerate(fuel_stops):
         if number and arrivals.are_one_place(_point(fuel_stops[number - 1]), _point(stop)):
             fueled = known.get(number - 1)
             reached = [
-                (visit.arrived_at, _FuelPlace(stops[index], _NO_FUEL_STOP, visit))
+                (visit.arrived_at, _FuelPlace(stops[index], None, visit))
                 for index, visit in visits.items()
                 if fueled is not None
                 and visit.arrived_at > fueled.arrived_at
