@@ -206,7 +206,8 @@ class NextLook(NamedTuple):
     by: datetime
 
     def is_due(self, recorded_at: datetime, fuel_percent: float | None) -> bool:
-        """True if a fix has the truck looked at. Up to 1 % is what trackers without a gauge send."""
+        """True if the truck is to be looked at after this fix. Trackers without a gauge send up to 1 %, which is no
+        level."""
         return recorded_at >= self.since and (
             recorded_at >= self.by or (fuel_percent is not None and 1 < fuel_percent < self.below_percent)
         )

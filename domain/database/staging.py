@@ -10,8 +10,8 @@ from psycopg import sql
 from domain.database.connections import Connection
 
 _ROWS_AT_ONCE = 5_000
-"""Rows of one COPY. They are read before it: it would run out of its time while a large file is read, or waits for a
-smaller one."""
+"""Rows of one COPY. They are read before it begins: a COPY is one statement, and reading a large file, or waiting for a
+smaller one, takes longer than a statement may."""
 
 
 def stage(

@@ -238,8 +238,8 @@ class _Guard:
 
     def cut_late_connections(self) -> None:
         """Cut the open connections when the time is over or too many bytes have come. A library's own time-out is not
-        enough: it starts again with each byte, so a gateway that sends one now and then would hold us for ever. It
-        goes on until the hand-over ends, since the time may be over just behind a look at a connection."""
+        enough: it starts again with each byte, so a gateway that sends one now and then would hold us for ever. This
+        goes on until the hand-over ends, because at a look just before the time limit no connection is late yet."""
         while not self._done.wait(min(_CHECK_SECONDS, self.seconds_left) or _CHECK_SECONDS):
             with self._lock:
                 for connection in self._connections:

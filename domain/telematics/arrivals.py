@@ -275,7 +275,7 @@ def places_of(stops: Sequence[Point]) -> list[StopPlace]:
 
 
 def are_one_place(one: Point, other: Point) -> bool:
-    """Tell if stops here and there are reached and left together, where one follows the other."""
+    """Tell if two stops in a row are one place, which a truck reaches and leaves once."""
     return _meters(one, other) <= SAME_PLACE_METERS
 
 

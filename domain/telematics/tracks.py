@@ -207,8 +207,8 @@ def portion_of(trucks: int) -> int:
 def load_fix_batches(
     connection: Connection, environment: str, since: Mapping[UUID, datetime], *, portion: int
 ) -> dict[UUID, FixBatch]:
-    """The batch of each of these vehicles; `since` has the time from which on its fixes wait. A vehicle with more new
-    fixes than the `portion` gets only the first ones loaded."""
+    """The batch of each vehicle. `since` tells for each the time of its earliest fix that waits. Of a vehicle with more
+    new fixes than the `portion`, only the first ones are loaded."""
     if not since:
         return {}
     rows = _LOAD_FIXES.all(
