@@ -4,7 +4,7 @@ An answer is kept whatever it says; the first one with a key counts, and the sam
 one with another key that says the same within a minute. It is about a station, so it means the same where the driver
 has another plan by now: a stop that he refuses is left out of the plans of his route, and if his present plan stops
 there, a new one is made (`routes/plans/closed_stations.py`). An answer after the trip is kept as late, and changes
-nothing.
+nothing; so is one that a phone kept while the driver said something else of the station on another phone.
 
 A station that two drivers of a company find closed is closed for the company. What a driver says of a purchase decides
 nothing by itself: it is shown beside the gauge and the card's fill."""
@@ -59,7 +59,7 @@ class TakenAnswer(NamedTuple):
 
     - `taken`: it is stored, and what follows from it is under way.
     - `known`: it was stored before.
-    - `late`: it is stored, and changes nothing, since the trip is over.
+    - `late`: it is stored, and changes nothing, since the trip is over, or the driver has said something else since.
     """
 
     outcome: Literal["taken", "known", "late"]
@@ -149,6 +149,12 @@ _STORE = Scalar(
     RETURNING id
     """,
 )
+_SAID_OTHERWISE_SINCE = Scalar(
+    UUID,
+    "SELECT id FROM driver_answers WHERE company_id = %s AND route_id = %s AND driver_id = %s AND station_id = %s"
+    " AND NOT is_late AND kind <> %s AND least(told_at, answered_at) > %s LIMIT 1",
+)
+"""A phone whose clock is fast gives no answer later than it came."""
 _LIFT_REFUSALS = Scalar(
     UUID,
     "UPDATE driver_answers SET left_out_until = NULL WHERE company_id = %s AND route_id = %s AND station_id = %s"
@@ -183,9 +189,10 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
     stop = answered.stop(given.sequence)
     if answered.answers >= MOST_ANSWERS_OF_TRIP:
         raise ImpossibleAnswer(text_to_say("Too many answers came for this trip: call your dispatcher."))
-    is_late = answered.is_over_for(link)
+    told_at = believed_time(given.told_at, since=answered.generated_at, now=now)
+    is_late = answered.is_over_for(link) or _is_outdated(connection, link, given, answered.station_id, told_at)
     until = _left_out_until(given, stop, answered, link, now) if not is_late else None
-    _store(connection, link, given, answered, stop, is_late=is_late, until=until, now=now)
+    _store(connection, link, given, answered, stop, told_at=told_at, is_late=is_late, until=until, now=now)
     if is_late:
         return TakenAnswer("late")
     return TakenAnswer("taken", _follow(connection, link, given, answered.station_id, now=now))
@@ -201,6 +208,17 @@ def _is_known(connection: Connection, link: DriverLink, given: GivenAnswer, *, n
         **{name: getattr(given, name) for name in _SAYS},
     }
     return _KNOWN.first(connection, asked) is not None
+
+
+def _is_outdated(
+    connection: Connection, link: DriverLink, given: GivenAnswer, station_id: str | None, told_at: datetime | None
+) -> bool:
+    """True if the driver, after he gave this answer, has said something else of the station, on another phone. That he
+    has fueled stays true."""
+    if told_at is None or given.kind is AnswerKind.FUELED:
+        return False
+    asked = (link.company_id, link.route_id, link.driver_id, station_id, given.kind, told_at)
+    return _SAID_OTHERWISE_SINCE.first(connection, asked) is not None
 
 
 def _left_out_until(
@@ -222,11 +240,11 @@ def _store(
     answered: _Answered,
     stop: FuelStopDocument,
     *,
+    told_at: datetime | None,
     is_late: bool,
     until: datetime | None,
     now: datetime,
 ) -> None:
-    told_at = believed_time(given.told_at, since=answered.generated_at, now=now)
     place = given.place or (answered.place_of_truck(link, told_at or now) if not is_late else None)
     _STORE.one(
         connection,

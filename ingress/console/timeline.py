@@ -115,7 +115,7 @@ def _answered(told: ToldAnswer) -> Event:
     parts += [f"to {answer.fill_percent:g} %"] if answer.fill_percent is not None else []
     parts += [f"at ${answer.price_per_gallon:.3f}"] if answer.price_per_gallon is not None else []
     parts += _beside(seen)
-    parts += ["it came after the trip and changes nothing"] if answer.is_late else []
+    parts += ["it came too late and changes nothing"] if answer.is_late else []
     kind = "warn" if answer.reason is not None and not answer.is_late else ""
     if answer.kind == AnswerKind.FUELED and seen.agrees_with(answer.gallons) is False:
         parts, kind = [*parts, "they disagree"], "warn"

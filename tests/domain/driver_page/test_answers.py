@@ -10,7 +10,7 @@ from domain.database.connections import Connection
 from domain.database.visibility import of_tenants
 from domain.driver_page import answers
 from domain.driver_page.answers import SAME_WITHIN
-from domain.driver_page.given_answers import ImpossibleAnswer
+from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer
 from domain.housekeeping import retention
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, RefusalReason
@@ -26,7 +26,9 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 @pytest.fixture
 def trip(connection: Connection, fleet: Fleet, now: datetime) -> AnsweredTrip:
-    return trip_with_plan(connection, fleet.live, now=now)
+    trip = trip_with_plan(connection, fleet.live, now=now)
+    connection.execute("UPDATE plans SET station_ids = '{LAKESIDE,KEYSTONE}' WHERE id = %s", (trip.plan_id,))
+    return trip
 
 
 def test_an_answer_is_kept_with_its_time_and_place(trip: AnsweredTrip) -> None:
@@ -102,6 +104,37 @@ def test_an_answer_that_is_given_again_while_the_first_is_on_its_way_is_one(trip
     fills = [trip.given(AnswerKind.FUELED, gallons=gallons) for gallons in (90.0, 97.5, 97.5)]
     assert [trip.take(one, after=SAME_WITHIN / 2).outcome for one in fills] == ["taken", "taken", "known"]
     assert trip.take(trip.given(AnswerKind.FUELED, gallons=97.5), after=2 * SAME_WITHIN).outcome == "taken"
+
+
+@pytest.mark.parametrize("older", ["going", "refused"])
+def test_an_answer_that_another_phone_kept_does_not_undo_what_the_driver_said_since(
+    trip: AnsweredTrip, older: str
+) -> None:
+    def answer(kind: str, minute: int) -> GivenAnswer:
+        told_at = trip.now + minute * MINUTE
+        return trip.refused(told_at=told_at) if kind == "refused" else trip.given(AnswerKind(kind), told_at=told_at)
+
+    newer = "refused" if older == "going" else "fueled"
+    assert trip.take(answer(newer, 10), after=10 * MINUTE).outcome == "taken"
+    jobs_of(trip.connection)
+    before = state_of(trip), trip.answers
+
+    assert trip.take(answer(older, 5), after=20 * MINUTE) == ("late", False)
+    assert (state_of(trip), trip.answers[:1]) == before
+
+    assert trip.take(answer(newer, 6), after=20 * MINUTE).outcome == "taken", "it says the same"
+    assert trip.take(answer(older, 12), after=22 * MINUTE).outcome == "taken", "he said it since"
+
+
+def test_a_purchase_that_another_phone_kept_has_been_made(trip: AnsweredTrip) -> None:
+    trip.take(trip.refused(told_at=trip.now + 10 * MINUTE), after=10 * MINUTE)
+    given = trip.given(AnswerKind.FUELED, told_at=trip.now + 5 * MINUTE)
+    assert trip.take(given, after=20 * MINUTE).outcome == "taken"
+
+
+def test_an_answer_told_by_a_fast_clock_is_no_newer_than_the_moment_at_which_it_came(trip: AnsweredTrip) -> None:
+    trip.take(trip.given(told_at=trip.now + 4 * MINUTE))
+    assert trip.take(trip.refused(told_at=trip.now + 2 * MINUTE), after=2 * MINUTE).outcome == "taken"
 
 
 def test_the_place_of_a_phone_is_forgotten_like_evidence(trip: AnsweredTrip) -> None:

@@ -172,6 +172,6 @@ def test_answers_of_the_driver_are_shown_with_what_gauge_and_card_say() -> None:
         "The driver says he fueled at Lakeside: 97.0 gal; to 80 %; at $3.459; the gauge rose by 98 gal",
         "The driver says he fueled at Lakeside: 97.0 gal; to 80 %; at $3.459; the gauge did not rise;"
         " the card paid 20.0 gal for $70.00; they disagree",
-        "The driver cannot fuel at Lakeside: it is closed; it came after the trip and changes nothing",
+        "The driver cannot fuel at Lakeside: it is closed; it came too late and changes nothing",
     ]
     assert [event.kind for event in timeline(one)][1:] == ["warn", "", "", "warn", ""]
