@@ -81,6 +81,7 @@ class _ClosedAhead(NamedTuple):
     longitude: float | None
     newest_at: datetime | None
     fuel_stops_passed: int | None
+    """Stops where the driver says he has fueled are behind him, though the truck may still stand there."""
 
     @property
     def is_closed_on_arrival(self) -> bool:
@@ -123,7 +124,14 @@ def _ahead(closed: str, condition: str) -> str:
            p.document->'stops' AS fuel_stops, p.timeline, r.stops,
            (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
            t.latitude, t.longitude, t.newest_at,
-           CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END AS fuel_stops_passed
+           greatest(
+               CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END,
+               (SELECT max(said.sequence) + 1 FROM driver_answers said
+                WHERE said.route_id = r.id AND said.driver_id = r.driver_id AND said.plan_id = p.id
+                  AND said.kind = 'fueled' AND NOT said.is_late
+                  AND NOT EXISTS (SELECT FROM driver_answers since WHERE since.route_id = r.id AND since.id > said.id
+                                  AND since.station_id = said.station_id AND since.left_out_until IS NOT NULL))
+           ) AS fuel_stops_passed
     FROM routes r JOIN companies c ON c.id = r.company_id JOIN plans p ON p.id = r.plan_id
     CROSS JOIN LATERAL (
         SELECT own.station_id, own.number FROM unnest(p.station_ids) WITH ORDINALITY AS own (station_id, number)

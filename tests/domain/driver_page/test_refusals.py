@@ -16,7 +16,7 @@ from domain.lifecycle import AnswerKind, Environment, RefusalReason
 from domain.needs.route_needs import find_routes_in_need
 from domain.planning.plan_tasks import route_to_plan
 from domain.routes.plans import review_requests
-from domain.routes.plans.closed_stations import make_new_plans
+from domain.routes.plans.closed_stations import close_station, make_new_plans
 from domain.routes.plans.replans import MOST_REFUSED_REPLANS, Replan, ask_for_replan, finish_replan
 from domain.routes.plans.reviews import finish_review
 from domain.routes.plans.withheld_messages import discard_withheld
@@ -134,6 +134,20 @@ def test_a_driver_who_goes_there_after_all_takes_his_refusal_back(journey: Journ
     answered(journey, None, kind=AnswerKind.GOING)
     assert planned(journey) == [station_id]
     assert len(journey.messages()) == 1
+
+
+@pytest.mark.parametrize("refuses_since", [False, True])
+def test_a_stop_where_the_driver_has_fueled_is_behind_him_where_its_station_closes(
+    journey: Journey, refuses_since: bool
+) -> None:
+    (station_id,) = planned(journey)
+    answered(journey, None, kind=AnswerKind.FUELED)
+    if refuses_since:
+        assert answered(journey) == ("taken", True), "he has not fueled after all"
+    until = journey.now + timedelta(days=2)
+    close_station(journey.connection, station_id, None, until, DOT, now=journey.now)
+    journey.run(jobs_of(journey.connection))
+    assert len(journey.messages()) == 1 + refuses_since
 
 
 def test_a_lost_job_is_found_by_the_sweep(journey: Journey) -> None:
