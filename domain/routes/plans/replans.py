@@ -204,6 +204,11 @@ _END_ALONE = Command(
 )
 """Ends a replan of which nothing is stored: a review that a dispatcher asked for before it stays due."""
 
+_STANDING_REFUSAL = Scalar(
+    UUID,
+    "SELECT id FROM driver_answers WHERE route_id = %s AND id = ANY(%s::uuid[]) AND left_out_until IS NOT NULL LIMIT 1",
+)
+
 ReplanOutcome = Literal["corrected", "not_told", "infeasible", "outdated"]
 
 
@@ -214,7 +219,7 @@ def finish_replan(
 
     - `corrected`: the driver gets a corrected message.
     - `not_told`: his fuel stops are still ahead, at about the same cost, or bring him on above the floor, or the level
-      of the next one is about the same. He keeps his plan.
+      of the next one is about the same, or he has taken back his refusal meanwhile. He keeps his plan.
     - `infeasible`: there is no plan from there. He keeps his plan.
     - `outdated`: the route or its plan has changed meanwhile, or a station of the new plan was closed or refused, and
       the plan is made once more; nothing is stored.
@@ -225,6 +230,10 @@ def finish_replan(
     if is_closed_meanwhile(connection, route, new, now=now):
         ask_for_replan(connection, route.id, due.replan, now=now)
         return "outdated"
+    if _is_taken_back(connection, route.id, due.replan):
+        _END_ALONE.execute(connection, (due.review_requests, route.id))
+        watch_again(connection, route.id, delivered=False, now=now)
+        return "not_told"
     choice_id = UUID(due.replan["choice"]) if "choice" in due.replan else None
     refusal = refusal_of(connection, choice_id, new) if choice_id is not None else None
     if refusal is not None:
@@ -248,6 +257,12 @@ def finish_replan(
     if "takenByDriver" in cause and transitions.driver_has_plan(connection, route.id, plan_id, now=now):
         watch_again(connection, route.id, delivered=True, now=now)
     return "corrected"
+
+
+def _is_taken_back(connection: Connection, route_id: UUID, cause: PlanCause) -> bool:
+    """True for a cause of refusals none of which stands any more: the driver goes there after all, or has fueled."""
+    refusals = list(cause.get("closures", {}))
+    return cause["kind"] == "refused" and _STANDING_REFUSAL.first(connection, (route_id, refusals)) is None
 
 
 _TOLD_TO_DRIVERS = ("station_closed", "refused", "burn", "level", "choice")

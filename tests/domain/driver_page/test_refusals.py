@@ -136,6 +136,24 @@ def test_a_driver_who_goes_there_after_all_takes_his_refusal_back(journey: Journ
     assert len(journey.messages()) == 1
 
 
+def test_a_driver_who_goes_there_after_all_while_the_plan_is_computed_keeps_his_plan(journey: Journey) -> None:
+    (station_id,) = planned(journey)
+    answered(journey, runs=False)
+    jobs_of(journey.connection)
+    due = journey.begun()
+    assert isinstance(due, Replan)
+    made = journey.made(due.task)
+    answered(journey, None, kind=AnswerKind.GOING)
+
+    assert finish_replan(journey.connection, due, *made, now=journey.now) == "not_told"
+    journey.run([*jobs_of(journey.connection), *journey.lost_jobs()])
+
+    assert planned(journey) == [station_id]
+    assert len(journey.messages()) == 1
+    assert (journey.route.replan, journey.route.review_at) == (None, None)
+    assert answered(journey) == ("taken", True), "he may refuse it again"
+
+
 @pytest.mark.parametrize("refuses_since", [False, True])
 def test_a_stop_where_the_driver_has_fueled_is_behind_him_where_its_station_closes(
     journey: Journey, refuses_since: bool
