@@ -7,7 +7,7 @@ tracks, load their fixes, flag the implausible ones, and note what is left for t
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.burn.shortfalls import NextLook
@@ -28,6 +28,8 @@ _CONTEXT_FIXES = 6
 begun before the first new one."""
 _MAX_CONTEXT_FIXES = 600
 """Most earlier fixes in a batch, for a truck that sends more than one a second."""
+_DAY = timedelta(days=1)
+"""Time before the first new fix in which most trucks have sent enough earlier fixes."""
 
 _MAX_FIXES = 5_000
 """Most new fixes of all trucks together in one transaction. The next job processes the rest."""
@@ -163,12 +165,16 @@ class _LoadedFix(NamedTuple):
     is_new: bool
 
 
-_CONTEXTS = """
+_OF_THESE_DAYS = "p.recorded_at BETWEEN %(first)s::timestamptz - %(day)s::interval AND %(last)s"
+"""The days of the trucks of one statement. To open the partitions of a whole month took a third of PostgreSQL's time
+for a job of one truck."""
+
+_CONTEXTS = f"""
     CROSS JOIN LATERAL (
         SELECT least(min(recorded_at), track.since - %(minutes)s::interval) AS first_at FROM (
             SELECT recorded_at FROM positions p
             WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-              AND p.recorded_at < track.since
+              AND p.recorded_at < track.since AND {_OF_THESE_DAYS}
             ORDER BY recorded_at DESC LIMIT %(context)s) AS shortly_before
     ) AS context
 """
@@ -185,13 +191,13 @@ _LOAD_FIXES = Statement(
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at, fuel_percent
          FROM positions p
          WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-           AND p.recorded_at >= context.first_at AND p.recorded_at < track.since
+           AND p.recorded_at >= context.first_at AND p.recorded_at < track.since AND {_OF_THESE_DAYS}
          ORDER BY p.recorded_at DESC LIMIT %(max_context)s)
         UNION ALL
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at, fuel_percent
          FROM positions p
          WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-           AND p.recorded_at >= track.since
+           AND p.recorded_at >= track.since AND {_OF_THESE_DAYS}
          ORDER BY p.recorded_at LIMIT %(portion)s + 1)
     ) AS fix
     ORDER BY track.vehicle_id, fix.recorded_at
@@ -205,19 +211,14 @@ def portion_of(trucks: int) -> int:
 
 
 def load_fix_batches(
-    connection: Connection, environment: str, since: Mapping[UUID, datetime], *, portion: int
+    connection: Connection, environment: str, tracks: Sequence[Track], since: Mapping[UUID, datetime], *, portion: int
 ) -> dict[UUID, FixBatch]:
-    """The batch of each vehicle. `since` tells for each the time of its earliest fix that waits. Of a vehicle with more
-    new fixes than the `portion`, only the first ones are loaded."""
-    if not since:
-        return {}
-    rows = _LOAD_FIXES.all(
-        connection, {**_asked(environment, since), "max_context": _MAX_CONTEXT_FIXES, "portion": portion}
-    )
-    fixes: dict[UUID, list[ReceivedFix]] = {vehicle_id: [] for vehicle_id in since}
+    """The batch of each truck. `since` tells for each vehicle the time of its earliest fix that waits. Of a truck with
+    more new fixes than the `portion`, only the first ones are loaded."""
+    fixes: dict[UUID, list[ReceivedFix]] = {track.vehicle_id: [] for track in tracks}
     rest_from: dict[UUID, datetime] = {}
     new: Counter[UUID] = Counter()
-    for row in rows:
+    for row in _load_fixes(connection, environment, tracks, since, portion=portion):
         new[row.vehicle_id] += row.is_new
         if new[row.vehicle_id] > portion:
             rest_from[row.vehicle_id] = row.recorded_at
@@ -230,11 +231,38 @@ def load_fix_batches(
     }
 
 
-def _asked(environment: str, since: Mapping[UUID, datetime]) -> dict[str, object]:
+def _load_fixes(
+    connection: Connection, environment: str, tracks: Sequence[Track], since: Mapping[UUID, datetime], *, portion: int
+) -> list[_LoadedFix]:
+    """The fixes of the batches and one more where some are left. A truck that has sent too few in the day before is
+    asked for all of its days."""
+    if not tracks:
+        return []
+    asked = {**_asked(environment, tracks, since), "max_context": _MAX_CONTEXT_FIXES, "portion": portion}
+    rows = _LOAD_FIXES.all(connection, asked)
+    earlier = Counter(row.vehicle_id for row in rows if not row.is_new)
+    silent = [
+        track
+        for track in tracks
+        if earlier[track.vehicle_id] < _CONTEXT_FIXES and asked["first"] - track.oldest_at > _DAY
+    ]
+    if silent:
+        asked |= _asked(environment, silent, since) | {"first": min(track.oldest_at for track in silent)}
+        found = {track.vehicle_id for track in silent}
+        rows = [row for row in rows if row.vehicle_id not in found] + _LOAD_FIXES.all(connection, asked)
+    return rows
+
+
+def _asked(environment: str, tracks: Sequence[Track], since: Mapping[UUID, datetime]) -> dict[str, Any]:
+    begins = [since[track.vehicle_id] for track in tracks]
     return {
         "environment": environment,
-        "vehicles": as_array(since),
-        "since": as_array(since.values()),
+        "vehicles": as_array(track.vehicle_id for track in tracks),
+        "since": as_array(begins),
+        "newest": as_array(track.newest_at for track in tracks),
+        "first": min(begins),
+        "last": max(track.newest_at for track in tracks),
+        "day": _DAY,
         "context": _CONTEXT_FIXES,
         "minutes": _CONTEXT,
     }
@@ -269,7 +297,8 @@ _STRETCHES = Statement(
     CROSS JOIN LATERAL (
         SELECT min(recorded_at) AS first_at, max(recorded_at) AS newest_at, min(latitude) AS south,
                max(latitude) AS north, min(longitude) AS west, max(longitude) AS east,
-               bool_and(is_steady) AND count(*) <= %(most)s AS is_steady
+               bool_and(is_steady) AND count(*) <= %(most)s
+               AND count(*) FILTER (WHERE recorded_at < track.since) >= %(context)s AS is_steady
         FROM (
             SELECT recorded_at, latitude, longitude,
                    NOT implausible AND coalesce(
@@ -280,6 +309,7 @@ _STRETCHES = Statement(
                 SELECT recorded_at, latitude, longitude, implausible FROM positions p
                 WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
                   AND p.recorded_at >= context.first_at AND p.recorded_at <= track.newest_at
+                  AND {_OF_THESE_DAYS}
                 ORDER BY p.recorded_at LIMIT %(most)s + 1) AS one
             WINDOW way AS (ORDER BY recorded_at)) AS fix
     ) AS way
@@ -301,8 +331,7 @@ def load_stretches(
     if not tracks:
         return {}
     asked = {
-        **_asked(environment, {track.vehicle_id: since[track.vehicle_id] for track in tracks}),
-        "newest": as_array(track.newest_at for track in tracks),
+        **_asked(environment, tracks, since),
         "a_degree": _A_DEGREE,
         "most": min(portion, _MAX_CONTEXT_FIXES),
     }

@@ -119,8 +119,8 @@ def _load_batches(
             route := on_road[vehicle_id][1], visits[route.id], stretch, radius_meters=radius_meters
         )
     }
-    rest = {vehicle_id: at for vehicle_id, at in since.items() if vehicle_id not in batches}
-    return batches | tracks.load_fix_batches(connection, environment, rest, portion=portion)
+    rest = [track for track, _ in moving if track.vehicle_id not in batches]
+    return batches | tracks.load_fix_batches(connection, environment, rest, since, portion=portion)
 
 
 class _Findings(NamedTuple):

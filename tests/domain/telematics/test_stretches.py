@@ -136,17 +136,18 @@ def test_no_fix_of_a_stretch_is_implausible(
     degrees: float,
 ) -> None:
     with connection.transaction(force_rollback=True):
-        moment, north, east, fixes = now - minutes(200), latitude, -88.0, list[Position]()
-        for seconds, more_north, more_east in steps:
+        moment, north, east, fixes = now - minutes(290), latitude, -88.0, list[Position]()
+        stood = 6 * [(900, 0.0, 0.0)]  # after fewer fixes there is no stretch
+        for seconds, more_north, more_east in stood + steps:
             moment += timedelta(seconds=seconds)
             north, east = north + degrees * more_north, east + degrees * more_east
             fixes.append(Position(north, east, moment, unit_number="101"))
         post(connection, fleet.live, fixes, now=now)
         first_at = fixes[0].recorded_at
         track = Track("(0,1)", fleet.trucks[0], first_at, first_at, moment, north, east, None, None)
-        since = {track.vehicle_id: fixes[len(fixes) // 2].recorded_at}
+        since = {track.vehicle_id: fixes[6 + len(steps) // 2].recorded_at}
         stretches = load_stretches(connection, Environment.LIVE, [track], since, portion=50)
-        (batch,) = load_fix_batches(connection, Environment.LIVE, since, portion=50).values()
+        (batch,) = load_fix_batches(connection, Environment.LIVE, [track], since, portion=50).values()
         believed, flags = believed_fixes(batch.fixes)
         if stretches:
             assert not flags
@@ -191,9 +192,9 @@ def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
     connection.execute("UPDATE tracks SET unprocessed_from = %s", (fixes[20].recorded_at,))
     loaded, asked_for = list[UUID](), list[UUID]()
 
-    def loads(connection: Connection, environment: str, since: dict[UUID, datetime], *, portion: int) -> object:
-        loaded.extend(since)
-        return load_fix_batches(connection, environment, since, portion=portion)
+    def loads(connection: Connection, environment: str, of: list[Track], *rest: Any, portion: int) -> object:
+        loaded.extend(track.vehicle_id for track in of)
+        return load_fix_batches(connection, environment, of, *rest, portion=portion)
 
     def asks(connection: Connection, environment: str, of: list[Track], *rest: Any, portion: int) -> object:
         asked_for.extend(track.vehicle_id for track in of)
@@ -203,3 +204,23 @@ def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
     monkeypatch.setattr(tracks, "load_stretches", asks)
     process(connection, settings, fleet, now=now + minutes(71))
     assert (loaded, asked_for) == ([fleet.trucks[0]] * is_loaded, [fleet.trucks[0]] * is_asked_for)
+
+
+def test_a_truck_that_was_silent_for_days_is_judged_with_its_fixes_before(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    moments = [now - timedelta(days=days) for days in (40, 9, 8, 7, 6, 5, 4)] + [now - minutes(1), now]
+    others = [now - minutes(number) for number in range(7, -1, -1)]
+    fixes = [Position(41.0, -88.0, moment, unit_number="101") for moment in moments]
+    fixes += [Position(41.0, -88.0, moment, unit_number="102") for moment in others]
+    post(connection, fleet.live, fixes, now=now)
+    of = [
+        Track("(0,1)", vehicle_id, now, oldest_at, now, 41.0, -88.0, None, None)
+        for vehicle_id, oldest_at in zip(fleet.trucks, (moments[0], others[0]), strict=False)
+    ]
+    since = dict.fromkeys(fleet.trucks[:2], now - minutes(1))
+
+    batches = load_fix_batches(connection, Environment.LIVE, of, since, portion=50)
+    loaded = [[one.fix.recorded_at for one in batches[vehicle_id].fixes] for vehicle_id in fleet.trucks[:2]]
+    assert loaded == [moments[1:], others]
+    assert [*load_stretches(connection, Environment.LIVE, of, since, portion=50)] == [fleet.trucks[1]]
