@@ -78,5 +78,5 @@ def _dates(dots: Sequence[Dot]) -> list[Tick]:
     room = (PLOT.right - PLOT.left) / _MOST_DATES
     for dot in dots:
         if not ticks or dot.x - ticks[-1].at >= room:
-            ticks.append(Tick(dot.x, f"{dot.trip.ended_at:%b %d}"))
+            ticks.append(Tick(dot.x, f"{dot.trip.ended_at:%b %-d}"))
     return ticks

@@ -90,7 +90,7 @@ def _time(moment: datetime, words: str, time_zone: str) -> Markup:
         local = moment.astimezone(ZoneInfo(time_zone))
     except OverflowError:  # the first and the last day that there are
         local = moment.astimezone(UTC)
-    absolute = f"{local:%b} {local.day}, {local:%Y %H:%M %Z}"
+    absolute = f"{local:%b %-d, %Y %H:%M %Z}"
     return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
         moment.astimezone(UTC).isoformat(), words, absolute
     )

@@ -103,7 +103,7 @@ def _days(weeks: Sequence[tuple[float, date]]) -> list[Tick]:
     """The axis of days: the first day of every week, or of some of them, at its place."""
     has_years = weeks[-1][1] - weeks[0][1] > timedelta(days=330)
     every = -(-len(weeks) // (_MOST_DATES if has_years else _MOST_DAYS))
-    return [Tick(at, f"{day:%b %d, %Y}" if has_years else f"{day:%b %d}") for at, day in weeks[::every]]
+    return [Tick(at, f"{day:%b %-d, %Y}" if has_years else f"{day:%b %-d}") for at, day in weeks[::every]]
 
 
 class PricedWeek(NamedTuple):

@@ -36,7 +36,7 @@ def test_a_quarter_s_states_are_those_of_the_report(world: World, driven: Fleet)
     browser = world.browser(Role.VIEWER, driven)
     page = words(browser.look("/ifta", quarter="2026Q4"))
     assert "Planned, not bought" in page
-    assert "1 leg of 1 route, Oct 01, 2026 to Dec 31, 2026 (America/Chicago)" in page
+    assert "1 leg of 1 route, Oct 1, 2026 to Dec 31, 2026 (America/Chicago)" in page
     assert "1 leg without a plan" in page
     answer = browser.get("/ifta.csv", params={"quarter": "2026Q4"})
     assert answer.headers["content-disposition"] == 'attachment; filename="ifta-2026Q4.csv"'

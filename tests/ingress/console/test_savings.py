@@ -164,12 +164,12 @@ def test_the_chart_and_a_table_show_the_weeks(world: World, fleet: Fleet) -> Non
     html = world.browser(Role.VIEWER, fleet).look("/savings", **NOVEMBER)
     titles = re.findall(r"<rect class=\"bar[^>]*><title>([^<]*)</title>", html)
     assert len(titles) == 6
-    assert titles[2] == "Week from Nov 09: $30.30, 2 plans"
+    assert titles[2] == "Week from Nov 9: $30.30, 2 plans"
     assert titles[3] == "Week from Nov 16: $10.07, 1 plan"
     heights = [float(height) for height in re.findall(r'<rect class="bar[^>]* height="([\d.]+)"', html)]
     assert max(heights) == heights[2] == pytest.approx(3 * heights[3], rel=0.01)
     assert "style=" not in html
-    assert "Mon, Nov 09, 2026" in words(html)
+    assert "Mon, Nov 9, 2026" in words(html)
 
 
 def test_a_corrected_plan_counts_once(world: World, fleet: Fleet, send: Send, settings: Settings) -> None:

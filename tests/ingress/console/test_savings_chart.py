@@ -27,14 +27,14 @@ def test_savings_stand_on_the_zero_line_and_losses_hang_below_it() -> None:
     assert (gain.is_loss, loss.is_loss, nothing.height) == (False, True, 0)
     assert gain.height == 5 * loss.height
     assert [tick.label for tick in chart.amounts] == ["−$100", "$0", "$100", "$200", "$300"]
-    assert [tick.label for tick in chart.days] == ["Jan 05", "Jan 12", "Jan 19"]
+    assert [tick.label for tick in chart.days] == ["Jan 5", "Jan 12", "Jan 19"]
     assert [bar.label for bar in chart.bars] == ["$250", "−$50", ""]
 
 
 def test_many_weeks_have_few_labels_and_the_year() -> None:
     chart = draw_savings(weeks_of([1_000] * 104))
     assert len(chart.days) <= 8
-    assert chart.days[0].label == "Jan 05, 2026"
+    assert chart.days[0].label == "Jan 5, 2026"
     assert {bar.label for bar in chart.bars} == {""}
 
 
