@@ -72,7 +72,7 @@ def _fill(
     span: timedelta,
 ) -> Made:
     from deploy.demo.card_file import import_card_files
-    from deploy.demo.office import make_office
+    from deploy.demo.office import make_office, make_statements
     from deploy.demo.past import History
     from deploy.demo.present import begin_present_trips, note_recent_roads
     from deploy.demo.trips import past_trips, present_trips
@@ -86,6 +86,7 @@ def _fill(
     history.learn_burns()
     set_policy(connection, company_id, _POLICY, ACTOR)
     make_office(connection, tenant, history.fleet, HERE / "stations.csv", settings, ACTOR, now=now)
+    make_statements(connection, company_id, settings, now=now)
     note_recent_roads(history, done)
     begin_present_trips(history, present_trips(past, now=now, seed=seed))
     return Made(len(done), fills)

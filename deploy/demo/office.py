@@ -1,16 +1,18 @@
 """The office of the demo's company, which fills the pages that its trips leave empty: connector, webhook, notices,
-users, mappings, prices, a closed station. What would send something is paused or disabled in the transaction that makes
-it."""
+users, mappings, prices, a closed station, statements of savings. What would send something is paused or disabled in the
+transaction that makes it."""
 
 import csv
 import tempfile
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 from deploy.demo.past import FleetTruck
 from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.companies import read_company
 from domain.accounts.contacts import Contacts
 from domain.accounts.users import create_user
 from domain.audit.entries import Actor
@@ -24,6 +26,10 @@ from domain.notices.subscriptions import SubscriptionValues, add_subscription, d
 from domain.operations.import_kinds import PricesFile
 from domain.operations.import_runs import ImportRun
 from domain.routes.intake.fleet_changes import add_mapping
+from domain.savings.habit_costs import drive_waiting, waiting_trips
+from domain.savings.spans import month_of
+from domain.savings.statements import ON_ITS_DAY, NoStatement, make_statement, month_before, newest_due_month
+from domain.savings.usual_fueling import UsualFuelings
 from domain.settings import Settings
 from domain.stations.closures import mark_closed
 from domain.stations.price_outliers import OutlierLimits
@@ -64,6 +70,21 @@ def make_office(
     reason = by.with_reason("The pumps are being replaced")
     mark_closed(connection, CLOSED_STATION, company_id, now + timedelta(days=1), reason, now=now)
     _import_prices(connection, tenant, stations, settings, by, now=now)
+
+
+def make_statements(connection: Connection, company_id: UUID, settings: Settings, *, now: datetime) -> None:
+    """The statements of the last two months that have plans, each as of its day, once all trips are compared with
+    habits."""
+    fuelings = UsualFuelings()
+    while trips := waiting_trips(connection, limit=100):
+        for trip in trips:
+            drive_waiting(connection, trip, fuelings, now=now)
+    company = read_company(connection, company_id)
+    newest = newest_due_month(now, company.time_zone, company.statement_day)
+    for month in (month_before(newest), newest):
+        day = month_of(month, company.time_zone).end + timedelta(days=company.statement_day - 1, hours=9)
+        with suppress(NoStatement):
+            make_statement(connection, company_id, month, ON_ITS_DAY, contacts=Contacts.of(settings), now=day)
 
 
 def _make_connector(

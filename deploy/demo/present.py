@@ -65,8 +65,10 @@ def begin_present_trips(history: History, trips: Sequence[PastTrip]) -> None:
 
 
 def note_recent_roads(history: History, trips: Sequence[StoredTrip]) -> None:
-    """Lets the roads of trips with positions be learned."""
-    note_completed(history.connection, [one.route_id for one in trips if history.has_positions(one.drive)])
+    """Lets the roads of trips with positions be learned at once: their last fixes came in long ago."""
+    recent = [one for one in trips if history.has_positions(one.drive)]
+    note_completed(history.connection, [one.route_id for one in recent])
+    set_back(history.connection, history.tenant, recent, now=history.now)
 
 
 def _input(history: History, trip: PastTrip) -> RouteInput:

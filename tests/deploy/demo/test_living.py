@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,18 @@ from rich.console import Console
 from deploy.demo import HERE, run_demo
 from deploy.demo.fleet import LivingFleet
 from deploy.demo.living import make_history
+from deploy.demo.office import make_statements
 from deploy.demo.removal import NoDemo, demo_company, remove_demo
 from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
 from domain.database.connections import Connection, Database
+from domain.driven_lanes.learning import waiting_roads
 from domain.lifecycle import Environment, Role
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.lookups import read_any_route
 from domain.sandbox.demo_fleet import read_demo_fleet, set_fleet_speed
+from domain.savings.statements import list_statements
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
 from domain.stations.taxes import store_tax_rows
@@ -128,6 +131,11 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
         assert rows.execute("SELECT count(*) FROM trip_burns WHERE measured_at IS NULL").fetchone() == (0,)
         assert rows.execute("SELECT count(*) FROM learned_burns WHERE mpg > 4").fetchone() == (24,)
         assert read_demo_fleet(connection, company_id) is not None
+        assert len(waiting_roads(connection, now=NOW, limit=1000)) > 10, "the first minute learns roads"
+        make_statements(connection, company_id, settings, now=NOW + timedelta(days=5))
+        (statement,) = list_statements(connection, company_id, limit=5)
+        assert (statement.month, statement.made_at.date()) == (date(2026, 12, 1), date(2027, 1, 5))
+        assert statement.sums.figures.plans > 10
 
     with database.transaction() as connection:
         assert_halts_fit(connection)
@@ -164,7 +172,16 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
     assert removed.stations > 700
     assert json.loads((tmp_path / "demo.json").read_text())["removed_at"] == "2027-01-01T00:30:00Z"
     with database.transaction() as connection:
-        for table in ("companies", "routes", "vehicles", "fills", "positions", "demo_fleets", "trip_burns", "savings"):
+        for table in (
+            "companies",
+            "routes",
+            "vehicles",
+            "fills",
+            "positions",
+            "demo_fleets",
+            "trip_burns",
+            "savings_statements",
+        ):
             assert named(connection).execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
         with pytest.raises(NoDemo):
             demo_company(connection, settings)
