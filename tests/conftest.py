@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -278,7 +278,10 @@ def jobs(settings: Settings) -> Iterator[JobQueue]:
 
 @pytest.fixture
 def now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
+    """The second that has begun, or the one before: never a full minute, by which a truck that waits for the sweep is
+    known."""
+    second = datetime.now(UTC).replace(microsecond=0)
+    return second if second.second else second - timedelta(seconds=1)
 
 
 @pytest.fixture
