@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypedDict
 from uuid import UUID
 
@@ -12,6 +12,7 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from domain import clock
 from domain.accounts.keys import create_key, revoke_key
 from domain.audit.entries import Actor
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
@@ -157,7 +158,7 @@ def _load(database: Database, route_id: str) -> tuple[_Route, UUID]:
 def _start_time(route: _Route, live: bool) -> datetime:
     """The time of the first fix: now, but in the sandbox not before the truck's last simulated fix, nor long before the
     route's start."""
-    now = datetime.now(UTC)
+    now = clock.now()
     if live:
         return now
     after_last = route.newest_at + timedelta(seconds=FIX_SECONDS) if route.newest_at else now
@@ -183,7 +184,7 @@ def _feed(
                 name="fuelroute drive",
                 environment=Environment(route.environment),
                 scopes=["positions:write"],
-                expires_at=datetime.now(UTC) + _LONGEST_DRIVE,
+                expires_at=clock.now() + _LONGEST_DRIVE,
             )
     headers = {"Authorization": f"Bearer {key or (made.key if made else '')}"}
     try:
@@ -228,7 +229,7 @@ def _appear_at_stops(
     them, wherever the truck was before. They are of the last minutes, so that a jump takes a moment."""
     truck.now = _first_jump_at(route, truck.now)
     for index, stop in enumerate(route.stops):
-        ahead = truck.now + _JUMP_FIXES[-1] - datetime.now(UTC) - _FURTHEST_AHEAD
+        ahead = truck.now + _JUMP_FIXES[-1] - clock.now() - _FURTHEST_AHEAD
         time.sleep(max(ahead.total_seconds(), 0))
         arrived = truck.now
         for after in _JUMP_FIXES:

@@ -5,7 +5,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -99,7 +99,7 @@ _COMPANY_OF_USER = Scalar(UUID | None, "SELECT company_id FROM users WHERE email
 
 def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: float) -> list[dict[str, Any]]:
     """The positions, in the form of the feed, of a truck that arrives at a stop and stands there."""
-    now = datetime.now(UTC)
+    now = clock.now()
     return [
         {
             "unitNumber": unit_number,
@@ -168,7 +168,7 @@ def _make_fleet(settings: Settings, database: Database, demo: dict[str, Any], sc
 def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, Any]:
     """Makes the company. Its keys are in the demo's file before they are in the database: a start that is killed in
     between leaves a file that names no company."""
-    now = datetime.now(UTC)
+    now = clock.now()
     password = secrets.token_urlsafe(12)
     with database.transaction() as connection:
         policy = Policy(
@@ -227,7 +227,7 @@ def _make_key(connection: Connection, company_id: UUID, environment: Environment
 
 
 def _push_routes(demo: dict[str, Any], screen: Console) -> dict[str, str]:
-    now = datetime.now(UTC)
+    now = clock.now()
     soon, tomorrow, next_month = (now + timedelta(hours=hours) for hours in (1, 20, 24 * 30))
     pushes = (
         ("sandbox", "DEMO-1", "4106", "Maria Villanueva", soon, [MEMPHIS, AMARILLO, ALBUQUERQUE]),

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from deploy.drive import CannotDrive, _feed, _load
+from deploy.drive import CannotDrive, _feed, _load, _start_time
+from domain import clock
 from domain.accounts.keys import list_keys
 from domain.database.connections import Database
 from domain.ids import shown_id
@@ -26,6 +27,23 @@ def test_the_key_of_a_drive_that_is_killed_expires(settings: Settings, database:
 
     assert key.expires_at is not None
     assert key.expires_at < now + timedelta(days=15)
+
+
+def test_a_drive_tells_the_time_by_the_clock_of_the_service(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine of the command may be minutes ahead, and the feed drops fixes of the future."""
+    now = datetime.now(UTC) - timedelta(hours=1)
+    monkeypatch.setattr(clock, "now", lambda: now)
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = imported(connection, fleet.live, now=now)
+    route, _ = _load(database, shown_id("rte", route_id))
+
+    assert _start_time(route, live=True) == now
+    with _feed(settings, database, route, key=None), database.transaction() as connection:
+        (key,) = list_keys(connection, fleet.company_id)
+    assert key.expires_at == now + timedelta(days=14)
 
 
 def test_a_truck_that_drives_by_itself_is_left_alone(database: Database) -> None:
