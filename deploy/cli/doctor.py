@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from deploy.cli.arguments import AsJson
 from deploy.cli.output import errors, screen, show
+from domain import clock
 from domain.operations.doctor.examination import CHECKS, CheckResult, ExaminationProgress, examine, is_healthy
 from domain.settings import get_settings
 from domain.text import printable, without_secrets
@@ -35,27 +36,25 @@ def doctor(
 
     The exit status is 1 when there is a problem. Warnings, and checks that ran out of time, leave it at 0.
     """
-    started = datetime.now(UTC)
     with _progress(quiet=as_json or not errors.is_terminal) as told:
         results = examine(
             get_settings(),
             seconds=seconds,
-            now=started,
             most_examples=examples,
             plans=plans,
             told=told,
             checks=CHECKS,
         )
-    document = _document(results, started)
+    document = _document(results, clock.now())
     show(as_json, document, lambda: _print(document))
     if not is_healthy(results):
         raise typer.Exit(1)
 
 
-def _document(results: list[CheckResult], started: datetime) -> dict[str, Any]:
+def _document(results: list[CheckResult], checked_at: datetime) -> dict[str, Any]:
     return {
         "healthy": is_healthy(results),
-        "checked_at": started,
+        "checked_at": checked_at,
         "seconds": round(sum(result.seconds for result in results), 3),
         "findings": [
             {

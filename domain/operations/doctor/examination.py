@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 import redis
 
+from domain import clock
 from domain.database.connections import DatabaseProblem, open_session
 from domain.database.options import TimeLimits
 from domain.ids import shown_id
@@ -89,21 +90,21 @@ def examine(
     settings: Settings,
     *,
     seconds: float,
-    now: datetime,
+    now: datetime | None = None,
     most_examples: int = 5,
     plans: int = 400,
     told: ExaminationProgress = lambda _, __: None,
     checks: Sequence[Check] = CHECKS,
 ) -> list[CheckResult]:
-    """Makes all checks within about `seconds`, and changes nothing. Raises NoSchema for an empty database, and
-    DatabaseProblem or psycopg.Error when PostgreSQL cannot be reached."""
+    """Makes all checks within about `seconds`, and changes nothing. `now` is PostgreSQL's time unless given. Raises
+    NoSchema for an empty database, and DatabaseProblem or psycopg.Error when PostgreSQL cannot be reached."""
     ends_at = time.monotonic() + seconds
     limits = TimeLimits(statement_seconds=seconds, lock_seconds=_LOCK_SECONDS)
     with (
         open_session(settings.require_direct_url(), limits, autocommit=True, **_OPTIONS) as session,
         redis_client(settings.require_redis_url()) as client,
     ):
-        seen = Examined(session, client, settings, now, ends_at, most_examples, plans)
+        seen = Examined(session, client, settings, now or clock.now(), ends_at, most_examples, plans)
         results = []
         for check in checks:
             left = max(ends_at - time.monotonic(), 0.0)

@@ -6,6 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from domain import clock
 from domain.operations.doctor import examination
 from domain.operations.doctor.checks import Check, Examined, NotFinished, problem, warning
 from domain.operations.doctor.examination import CHECKS, examine, is_healthy
@@ -30,6 +31,19 @@ def test_a_session_of_the_doctor_can_only_read(own_settings: Settings, jobs: Job
     ((_, (tried,), _, unfinished),) = results_of(own_settings, Check("writes", write))
 
     assert (tried.what, unfinished) == ("tried", None)
+
+
+def test_data_is_judged_by_the_clock_of_postgresql(
+    own_settings: Settings, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: NOW)
+
+    def tell_time(seen: Examined) -> Any:
+        yield warning(str(seen.now), "nothing")
+
+    ((_, (told,), _, _),) = examine(own_settings, seconds=30, checks=[Check("time", tell_time)])
+
+    assert told.what == str(NOW)
 
 
 def test_nothing_in_redis_changes(own_settings: Settings, jobs: JobQueue) -> None:
