@@ -29,18 +29,19 @@ class _DueFix(NamedTuple):
     recorded_at: datetime
 
 
-_DUE = """
+_FIRST_DUE = Statement(
+    _DueFix,
+    f"""
     SELECT truck.vehicle_id, due.recorded_at
     FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(below)s::float8[], %(by)s::timestamptz[],
                 %(until)s::timestamptz[]) AS truck (vehicle_id, look_from, look_below_percent, look_by, until)
     CROSS JOIN LATERAL (
         SELECT fix.recorded_at FROM positions fix
         WHERE fix.vehicle_id = truck.vehicle_id AND fix.environment = %(environment)s AND NOT fix.implausible
-          AND fix.recorded_at >= truck.look_from AND fix.recorded_at < coalesce(truck.until, 'infinity') AND {is_due}
-        ORDER BY fix.recorded_at {order} LIMIT 1) AS due
-"""
-_FIRST_DUE = Statement(_DueFix, _DUE.format(is_due=IS_DUE, order=""))
-_LAST_DUE = Statement(_DueFix, _DUE.format(is_due=IS_DUE, order="DESC"))
+          AND fix.recorded_at >= truck.look_from AND fix.recorded_at < coalesce(truck.until, 'infinity') AND {IS_DUE}
+        ORDER BY fix.recorded_at LIMIT 1) AS due
+    """,
+)
 
 
 def due_fixes(
@@ -48,11 +49,9 @@ def due_fixes(
     environment: str,
     looks: Mapping[UUID, NextLook],
     until: Mapping[UUID, datetime | None],
-    *,
-    newest: bool,
 ) -> dict[UUID, datetime]:
-    """The vehicles whose look is due, each with the time of the first fix that makes it due, or of the newest such fix.
-    Only fixes before `until` count."""
+    """The vehicles whose look is due, each with the time of the first fix that makes it due. Only fixes before `until`
+    count."""
     if not looks:
         return {}
     asked = {
@@ -60,7 +59,7 @@ def due_fixes(
         "until": as_array(until[vehicle_id] for vehicle_id in looks),
         "environment": environment,
     }
-    return {row.vehicle_id: row.recorded_at for row in (_LAST_DUE if newest else _FIRST_DUE).all(connection, asked)}
+    return {row.vehicle_id: row.recorded_at for row in _FIRST_DUE.all(connection, asked)}
 
 
 _STORE = Command(
@@ -135,7 +134,8 @@ _SOME = """
         AS span (vehicle_id, since, until)
     CROSS JOIN LATERAL (
         SELECT * FROM positions f WHERE f.vehicle_id = span.vehicle_id AND f.environment = %(environment)s
-          AND f.recorded_at >= span.since AND f.recorded_at < span.until AND NOT f.implausible{which}
+          AND f.recorded_at >= span.since AND f.recorded_at < span.until
+          AND f.recorded_at BETWEEN %(first)s AND %(last)s AND NOT f.implausible{which}
         ORDER BY f.recorded_at LIMIT 1) AS fix
     UNION
     SELECT {columns}
@@ -143,10 +143,12 @@ _SOME = """
         AS truck (vehicle_id, since, until)
     CROSS JOIN LATERAL (
         SELECT * FROM positions f WHERE f.vehicle_id = truck.vehicle_id AND f.environment = %(environment)s
-          AND f.recorded_at BETWEEN truck.since AND truck.until AND NOT f.implausible{which}
+          AND f.recorded_at BETWEEN truck.since AND truck.until
+          AND f.recorded_at BETWEEN %(first)s AND %(last)s AND NOT f.implausible{which}
         ORDER BY f.recorded_at DESC LIMIT 1) AS fix
     ORDER BY vehicle_id, recorded_at
 """
+"""Bounded as a whole by two parameters, so that PostgreSQL opens the partitions of those days alone."""
 _PLACE = "fix.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude"
 _LEVELS = Statement(_Level, _SOME.format(columns=f"{_PLACE}, fix.fuel_percent", which=" AND fuel_percent IS NOT NULL"))
 _PLACES = Statement(_Place, _SOME.format(columns=_PLACE, which=""))
@@ -195,6 +197,8 @@ def _asked(environment: str, spans: Spans, moments: Mapping[UUID, Sequence[datet
         "trucks": as_array(spans),
         "since": as_array(since for since, _ in spans.values()),
         "until": as_array(until for _, until in spans.values()),
+        "first": min(since for since, _ in spans.values()),
+        "last": max(until for _, until in spans.values()),
     }
 
 

@@ -20,6 +20,7 @@ from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK
 from domain.telematics.feed import count_dropped
+from domain.telematics.looks import IS_DUE
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 _CONTEXT = timedelta(minutes=10)
@@ -150,6 +151,8 @@ class FixBatch(NamedTuple):
     """`recorded_at` of the first fix that is left for the next job; None if none is left."""
     newest_at: datetime | None
     """`recorded_at` of the last fix, also where none were loaded because they move nothing; None if there is none."""
+    due_at: datetime | None = None
+    """Where none were loaded: `DrivenStretch.due_at`."""
 
 
 class _LoadedFix(NamedTuple):
@@ -171,36 +174,36 @@ for a job of one truck."""
 
 _CONTEXTS = f"""
     CROSS JOIN LATERAL (
-        SELECT least(min(recorded_at), track.since - %(minutes)s::interval) AS first_at FROM (
+        SELECT least(min(recorded_at), truck.since - %(minutes)s::interval) AS first_at FROM (
             SELECT recorded_at FROM positions p
-            WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-              AND p.recorded_at < track.since AND {_OF_THESE_DAYS}
+            WHERE p.vehicle_id = truck.vehicle_id AND p.environment = %(environment)s
+              AND p.recorded_at < truck.since AND {_OF_THESE_DAYS}
             ORDER BY recorded_at DESC LIMIT %(context)s) AS shortly_before
     ) AS context
 """
-"""The beginning of the batch of each `track` (vehicle_id, since)."""
+"""The beginning of the batch of each `truck` (vehicle_id, since)."""
 
 _LOAD_FIXES = Statement(
     _LoadedFix,
     f"""
-    SELECT track.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
-           fix.implausible, fix.received_at, fix.fuel_percent, fix.recorded_at >= track.since AS is_new
-    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS track (vehicle_id, since)
+    SELECT truck.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude, fix.speed_mph, fix.accuracy_meters,
+           fix.implausible, fix.received_at, fix.fuel_percent, fix.recorded_at >= truck.since AS is_new
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS truck (vehicle_id, since)
     {_CONTEXTS}
     CROSS JOIN LATERAL (
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at, fuel_percent
          FROM positions p
-         WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-           AND p.recorded_at >= context.first_at AND p.recorded_at < track.since AND {_OF_THESE_DAYS}
+         WHERE p.vehicle_id = truck.vehicle_id AND p.environment = %(environment)s
+           AND p.recorded_at >= context.first_at AND p.recorded_at < truck.since AND {_OF_THESE_DAYS}
          ORDER BY p.recorded_at DESC LIMIT %(max_context)s)
         UNION ALL
         (SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters, implausible, received_at, fuel_percent
          FROM positions p
-         WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-           AND p.recorded_at >= track.since AND {_OF_THESE_DAYS}
+         WHERE p.vehicle_id = truck.vehicle_id AND p.environment = %(environment)s
+           AND p.recorded_at >= truck.since AND {_OF_THESE_DAYS}
          ORDER BY p.recorded_at LIMIT %(portion)s + 1)
     ) AS fix
-    ORDER BY track.vehicle_id, fix.recorded_at
+    ORDER BY truck.vehicle_id, fix.recorded_at
     """,
 )
 
@@ -279,6 +282,8 @@ class DrivenStretch(NamedTuple):
     north: float
     west: float
     east: float
+    due_at: datetime | None = None
+    """Time of the newest fix that makes a look at its fuel due; see `looks`."""
 
     @classmethod
     def of_newest(cls, track: Track, since: datetime) -> "DrivenStretch":
@@ -290,25 +295,28 @@ class DrivenStretch(NamedTuple):
 _STRETCHES = Statement(
     DrivenStretch,
     f"""
-    SELECT track.vehicle_id, way.first_at, way.newest_at, way.south, way.north, way.west, way.east
-    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(newest)s::timestamptz[])
-        AS track (vehicle_id, since, newest_at)
+    SELECT truck.vehicle_id, way.first_at, way.newest_at, way.south, way.north, way.west, way.east,
+           way.due_at
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(newest)s::timestamptz[],
+                %(look_from)s::timestamptz[], %(look_below)s::float8[], %(look_by)s::timestamptz[])
+        AS truck (vehicle_id, since, newest_at, look_from, look_below_percent, look_by)
     {_CONTEXTS}
     CROSS JOIN LATERAL (
         SELECT min(recorded_at) AS first_at, max(recorded_at) AS newest_at, min(latitude) AS south,
                max(latitude) AS north, min(longitude) AS west, max(longitude) AS east,
+               max(recorded_at) FILTER (WHERE {IS_DUE}) AS due_at,
                bool_and(is_steady) AND count(*) <= %(most)s
-               AND count(*) FILTER (WHERE recorded_at < track.since) >= %(context)s AS is_steady
+               AND count(*) FILTER (WHERE recorded_at < truck.since) >= %(context)s AS is_steady
         FROM (
-            SELECT recorded_at, latitude, longitude,
+            SELECT recorded_at, latitude, longitude, fuel_percent,
                    NOT implausible AND coalesce(
                        (abs(latitude - lag(latitude) OVER way)
                         + abs(longitude - lag(longitude) OVER way) * cosd(latitude)) * %(a_degree)s::interval
                        <= recorded_at - lag(recorded_at) OVER way, true) AS is_steady
             FROM (
-                SELECT recorded_at, latitude, longitude, implausible FROM positions p
-                WHERE p.vehicle_id = track.vehicle_id AND p.environment = %(environment)s
-                  AND p.recorded_at >= context.first_at AND p.recorded_at <= track.newest_at
+                SELECT recorded_at, latitude, longitude, fuel_percent, implausible FROM positions p
+                WHERE p.vehicle_id = truck.vehicle_id AND p.environment = %(environment)s
+                  AND p.recorded_at >= context.first_at AND p.recorded_at <= truck.newest_at
                   AND {_OF_THESE_DAYS}
                 ORDER BY p.recorded_at LIMIT %(most)s + 1) AS one
             WINDOW way AS (ORDER BY recorded_at)) AS fix
@@ -332,6 +340,9 @@ def load_stretches(
         return {}
     asked = {
         **_asked(environment, tracks, since),
+        "look_from": as_array(track.look_from for track in tracks),
+        "look_below": as_array(track.look_below_percent for track in tracks),
+        "look_by": as_array(track.look_by for track in tracks),
         "a_degree": _A_DEGREE,
         "most": min(portion, _MAX_CONTEXT_FIXES),
     }

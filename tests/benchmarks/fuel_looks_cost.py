@@ -12,7 +12,7 @@ them. A truck that stands at a pump is processed each minute otherwise, which wo
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -26,14 +26,15 @@ from domain import clock
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
-from domain.database.connections import Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.database.visibility import of_companies
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
-from domain.telematics import looks
+from domain.routes.plans import fuel_looks
+from domain.routes.plans.fuel_outlooks import FuelOfTrip, fuel_of_trips
 from domain.telematics.feed import store_positions
 from domain.telematics.position_partitions import make_past_partitions
 from domain.telematics.tracks import lost_processing
@@ -177,7 +178,7 @@ class _Simulation:
         store_network(stack, now=self.zero - LONGEST)
         self.trucks = [ReportingTruck(number, self.zero, measured=hours) for number in range(TRUCKS)]
         self.sides = {is_on: Side(life, stack, self.trucks, watches=is_on) for is_on in (True, False)}
-        life.enter_context(patch.object(looks, "due_fixes", self._count(looks.due_fixes)))
+        life.enter_context(patch.object(fuel_looks, "fuel_of_trips", self._read_trips))
         self._number = 0
         with bench.task("fuel-watch: trucks get their plans", TRUCKS) as advance:
             for number, truck in enumerate(self.trucks):
@@ -187,16 +188,11 @@ class _Simulation:
                 advance(1)
         stack.execute("ANALYZE")
 
-    def _count(self, due_fixes: Callable[..., dict[UUID, datetime]]) -> Callable[..., dict[UUID, datetime]]:
-        """The search for due looks, which counts what it finds."""
-
-        def counted(*asked: Any, **options: Any) -> dict[UUID, datetime]:
-            due = due_fixes(*asked, **options)
-            self.sides[True].spent["looks"] += len(due)
-            self.sides[True].spent["look jobs"] += bool(due)
-            return due
-
-        return counted
+    def _read_trips(self, connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, FuelOfTrip]:
+        """Reads the trips of trucks that are looked at, and counts them."""
+        self.sides[True].spent["looks"] += len(route_ids)
+        self.sides[True].spent["look jobs"] += 1
+        return fuel_of_trips(connection, route_ids)
 
     def drive(self, since: datetime, until: datetime, step: timedelta) -> None:
         """Every truck on the road reports again and again, for one company and for the other."""

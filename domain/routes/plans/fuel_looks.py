@@ -38,12 +38,14 @@ _MOST_LOOKS = 200
 
 
 class TruckToLookAt(NamedTuple):
-    """A truck on an active route. `until`: only its fixes before that time are known so far."""
+    """A truck on an active route. `until`: only its fixes before that time are known so far. `due_at`: the time of the
+    newest fix that makes a look due, of a live truck."""
 
     track: Track
     route_id: UUID
     visits: Mapping[int, Visit]
     until: datetime | None
+    due_at: datetime | None
 
     @property
     def arrivals(self) -> dict[int, datetime]:
@@ -66,8 +68,10 @@ def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[Tr
     shortfalls, by vehicle. In the sandbox, where time is simulated, each look takes place as of the fix that makes it
     due, so nothing depends on how the fixes come in."""
     by_vehicle = {one.track.vehicle_id: one for one in trucks}
-    waiting = {vehicle_id: look for vehicle_id, one in by_vehicle.items() if (look := one.track.look) is not None}
-    due = _due(connection, environment, waiting, by_vehicle)
+    due = {vehicle_id: one.due_at for vehicle_id, one in by_vehicle.items() if one.due_at is not None}
+    if environment != Environment.LIVE:
+        looks_at = {vehicle_id: look for vehicle_id, one in by_vehicle.items() if (look := one.track.look) is not None}
+        due = _first_due(connection, environment, looks_at, by_vehicle)
     trips = fuel_of_trips(connection, [by_vehicle[vehicle_id].route_id for vehicle_id in due]) if due else {}
     watched = {trip.vehicle_id: trip for trip in trips.values() if trip.watch_burn and trip.coarse_way is not None}
     on_trips = {
@@ -97,14 +101,14 @@ class _Looked(NamedTuple):
     shortfall: Shortfall | None = None
 
 
-def _due(
+def _first_due(
     connection: Connection,
     environment: str,
     waiting: Mapping[UUID, NextLook],
     trucks: Mapping[UUID, TruckToLookAt],
 ) -> dict[UUID, datetime]:
     until = {vehicle_id: trucks[vehicle_id].until for vehicle_id in waiting}
-    return looks.due_fixes(connection, environment, waiting, until, newest=environment == Environment.LIVE)
+    return looks.due_fixes(connection, environment, waiting, until)
 
 
 def _look_on(connection: Connection, to_look_at: TruckToLookAt, truck: TruckOnTrip, found: FuelAhead | None) -> _Looked:
@@ -115,7 +119,7 @@ def _look_on(connection: Connection, to_look_at: TruckToLookAt, truck: TruckOnTr
     for _ in range(_MOST_LOOKS if environment != Environment.LIVE else 0):
         if looked.shortfall is not None:
             break
-        due = _due(connection, environment, {track.vehicle_id: looked.look}, {track.vehicle_id: to_look_at})
+        due = _first_due(connection, environment, {track.vehicle_id: looked.look}, {track.vehicle_id: to_look_at})
         if not due:
             break
         truck = truck._replace(at=due[track.vehicle_id])

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.burn.shortfalls import NextLook
 from domain.database.connections import Connection, as_array
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import PlanCause
@@ -22,7 +23,7 @@ from domain.telematics import fixes_to_visits, looks, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import FuelVisit, OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
-from domain.telematics.tracks import DrivenStretch, FixBatch, Flag, Track, WaitingTruck
+from domain.telematics.tracks import DrivenStretch, FixBatch, Flag, ReceivedFix, Track, WaitingTruck
 
 
 class Processed(NamedTuple):
@@ -80,7 +81,7 @@ def process_vehicles(
     _replan(
         connection,
         follow_trucks(connection, environment, followed),
-        look_at_trucks(connection, environment, _to_look_at(environment, locked, current, batches, found.visits)),
+        look_at_trucks(connection, environment, _to_look_at(environment, locked, current, batches, found)),
         now=now,
     )
     return Processed(*_new_ends(changed, visits, found.visits))
@@ -113,7 +114,7 @@ def _load_batches(
         connection, environment, [track for track, _ in on_road.values()], since, portion=portion
     )
     batches = {
-        vehicle_id: FixBatch([], None, stretch.newest_at)
+        vehicle_id: FixBatch([], None, stretch.newest_at, stretch.due_at)
         for vehicle_id, stretch in stretches.items()
         if fixes_to_visits.moves_nothing(
             route := on_road[vehicle_id][1], visits[route.id], stretch, radius_meters=radius_meters
@@ -135,6 +136,8 @@ class _Findings(NamedTuple):
     """All visits after these fixes: by route, then by position of the stop."""
     fuel_visits: dict[UUID, list[FuelVisit]]
     """The visits of fuel stops, of the routes where these have changed."""
+    due: dict[UUID, datetime]
+    """The vehicles whose fixes make a look at their fuel due, each with the time of the newest such fix."""
 
 
 def _compare(
@@ -146,9 +149,10 @@ def _compare(
     radius_meters: float,
 ) -> _Findings:
     """Decide which fixes are implausible, and which visits the others make. `visits` are the stored ones."""
-    found = _Findings([], [], [], dict(visits), {})
+    found = _Findings([], [], [], dict(visits), {}, {})
     for track, route in moving:
-        fixes = fixes_to_visits.fixes_of_route(route, track, batches[track.vehicle_id].fixes)
+        batch = batches[track.vehicle_id]
+        fixes = fixes_to_visits.fixes_of_route(route, track, batch.fixes)
         believed, new_flags = fixes_to_visits.believed_fixes(fixes)
         found.flags.extend(Flag(track.vehicle_id, moment, implausible) for moment, implausible in new_flags.items())
         before = visits.get(route.id, {})
@@ -164,7 +168,16 @@ def _compare(
             )
         ):
             found.fuel_visits[route.id] = fueled
+        if due_at := batch.due_at or _newest_due(track.look, believed):
+            found.due[track.vehicle_id] = due_at
     return found
+
+
+def _newest_due(look: NextLook | None, believed: Sequence[ReceivedFix]) -> datetime | None:
+    if look is None:
+        return None
+    due = [one.fix.recorded_at for one in believed if look.is_due(one.fix.recorded_at, one.fuel_percent)]
+    return due[-1] if due else None
 
 
 def _new_ends(
@@ -252,7 +265,7 @@ def _watched(
     for track in watched:
         if track.vehicle_id not in active or track.watch_at is None:
             continue
-        _, rest_from, newest_at = batches[track.vehicle_id]
+        _, rest_from, newest_at, _ = batches[track.vehicle_id]
         if newest_at is not None and newest_at >= track.watch_at:
             route = current[track.vehicle_id]
             followed.append(WatchedTruck(track, route.id, visits.get(route.id, {}), rest_from))
@@ -270,21 +283,20 @@ def _to_look_at(
     locked: Sequence[Track],
     current: Mapping[UUID, OpenRoute],
     batches: Mapping[UUID, FixBatch],
-    visits: Mapping[UUID, Mapping[int, Visit]],
+    found: _Findings,
 ) -> list[TruckToLookAt]:
-    """The trucks on active routes whose look may be due. A live truck is left out where none of its loaded fixes makes
-    a look due, as with most trucks at a stop. A sandbox truck is not: an earlier job may have left some looks."""
+    """The trucks on active routes whose look is due; of the sandbox those whose look may be due: an earlier job may
+    have left some looks."""
     trucks = []
     for track in locked:
         route, look = current.get(track.vehicle_id), track.look
         if route is None or look is None or route.status != RouteStatus.ACTIVE:
             continue
-        batch = batches[track.vehicle_id]
-        if batch.newest_at is None or batch.newest_at < look.since:
-            continue
-        tells = environment == Environment.LIVE and bool(batch.fixes)
-        if not tells or any(look.is_due(one.fix.recorded_at, one.fuel_percent) for one in batch.fixes):
-            trucks.append(TruckToLookAt(track, route.id, visits.get(route.id, {}), batch.rest_from))
+        _, rest_from, newest_at, _ = batches[track.vehicle_id]
+        due_at = found.due.get(track.vehicle_id)
+        may_be_due = environment != Environment.LIVE and newest_at is not None and newest_at >= look.since
+        if due_at is not None or may_be_due:
+            trucks.append(TruckToLookAt(track, route.id, found.visits.get(route.id, {}), rest_from, due_at))
     return trucks
 
 

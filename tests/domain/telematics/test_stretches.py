@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.burn.shortfalls import NextLook
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.lifecycle import Environment
@@ -141,18 +142,22 @@ def test_no_fix_of_a_stretch_is_implausible(
         for seconds, more_north, more_east in stood + steps:
             moment += timedelta(seconds=seconds)
             north, east = north + degrees * more_north, east + degrees * more_east
-            fixes.append(Position(north, east, moment, unit_number="101"))
+            fixes.append(Position(north, east, moment, unit_number="101", fuel_percent=50 + 20 * more_east))
         post(connection, fleet.live, fixes, now=now)
         first_at = fixes[0].recorded_at
+        look = NextLook(now - minutes(150), below_percent=45.0, by=now - minutes(5))
         track = Track("(0,1)", fleet.trucks[0], first_at, first_at, moment, north, east, None, None)
+        track = track._replace(look_from=look.since, look_below_percent=look.below_percent, look_by=look.by)
         since = {track.vehicle_id: fixes[6 + len(steps) // 2].recorded_at}
         stretches = load_stretches(connection, Environment.LIVE, [track], since, portion=50)
         (batch,) = load_fix_batches(connection, Environment.LIVE, [track], since, portion=50).values()
         believed, flags = believed_fixes(batch.fixes)
         if stretches:
             assert not flags
+            due = [one.fix.recorded_at for one in believed if look.is_due(one.fix.recorded_at, one.fuel_percent)]
+            expected = stretch_of([one.fix for one in believed])
             assert [*stretches.values()] == [
-                stretch_of([one.fix for one in believed])._replace(vehicle_id=track.vehicle_id)
+                expected._replace(vehicle_id=track.vehicle_id, due_at=due[-1] if due else None)
             ]
         elif all(seconds == 900 for seconds, *_ in steps):
             assert degrees == 0.5, "an ordinary way is a stretch"

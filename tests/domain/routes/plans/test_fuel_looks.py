@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -20,11 +21,10 @@ from domain.lifecycle import Environment
 from domain.needs.company_needs import find_needs
 from domain.needs.route_needs import NamedRoute, RoutesInNeed
 from domain.planning.explanation import unpack_explanation
-from domain.routes.plans import replans, review_requests, reviews
+from domain.routes.plans import fuel_looks, replans, review_requests, reviews
 from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
-from domain.telematics import looks
 from domain.telematics.due_trucks import MAY_WAIT
 from tests.domain.helpers import corrected_by_hand, positions_at, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
@@ -235,24 +235,18 @@ def test_a_truck_at_a_stop_is_looked_at_only_where_its_fixes_make_it_due(
     journey: Journey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A truck at a stop has a job for each fix, which loads its fixes anyway."""
-    asked: list[int] = []
-    due_fixes = looks.due_fixes
-
-    def counted(connection: Connection, environment: str, waiting: Any, until: Any, *, newest: bool) -> Any:
-        asked.append(len(waiting))
-        return due_fixes(connection, environment, waiting, until, newest=newest)
-
-    monkeypatch.setattr(looks, "due_fixes", counted)
+    looks = Mock(wraps=fuel_of_trips)
+    monkeypatch.setattr(fuel_looks, "fuel_of_trips", looks)
     Truck(journey, 1.0).drive(30)
     journey.connection.execute(
         "UPDATE tracks SET look_from = %s, look_below_percent = 20, look_by = %s WHERE vehicle_id = %s",
         (journey.now, journey.now + timedelta(days=9), journey.fleet.trucks[0]),
     )
     for level, looked_at in ((50.0, 0), (19.0, 1)):
-        asked.clear()
+        looks.reset_mock()
         journey.now += timedelta(hours=12)
         journey.run(journey.report(positions_at(NEWARK, journey.now, count=1, fuel_percent=level)))
-        assert sum(asked) == looked_at
+        assert looks.call_count == looked_at
 
 
 def test_after_a_message_a_truck_is_processed_where_its_fixes_may_show_something(journey: Journey) -> None:
