@@ -30,7 +30,6 @@ truck was seen away from that stop first and came there after the route was impo
 complete its trip home before the trip has begun, however lately it came home.
 """
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -293,12 +292,14 @@ def _place_reached(
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
     here = fix.point
-    distances = [
-        (_meters(place.point, here), index)
+    near = [
+        index
         for index, place in enumerate(places)
         if index >= last and _may_be_within(place.point, here, radius_meters)
     ]
-    meters, nearest = min(distances, default=(math.inf, last))
+    if near in ([], [last]):
+        return None
+    meters, nearest = min((_meters(places[index].point, here), index) for index in near)
     return places[nearest] if meters <= radius_meters and nearest != last else None
 
 

@@ -19,7 +19,7 @@ from uuid import UUID
 from domain.database.statements import NotNull
 from domain.encoding import utc_text
 from domain.lifecycle import Environment, RouteStatus
-from domain.roads import Point
+from domain.roads import Point, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, TruckRoute, Visit
@@ -112,19 +112,27 @@ def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dic
 def moves_nothing(
     route: OpenRoute, before: Mapping[int, Visit], stretch: DrivenStretch, *, radius_meters: float
 ) -> bool:
-    """True if `visits_after` and `fuel_visits_after` the fixes of a stretch are those before: the truck was on its way
-    before it began, and the stretch leads along no stop."""
-    fueled = _known_fuel_visits(route)
-    return (
-        are_all_left(before, by=stretch.first_at)
-        and (not fueled or are_all_left(fueled, by=stretch.first_at))
-        and all(_is_far(stop, stretch, radius_meters) for stop in (*route.stops, *(route.fuel_visits or ())))
+    """True if `visits_after` and `fuel_visits_after` the fixes of a stretch are those before."""
+    fuel_stops = route.fuel_visits or ()
+    return _stay(route.stops, before, stretch, radius_meters) and _stay(
+        fuel_stops, _known_fuel_visits(route), stretch, radius_meters
     )
 
 
-def are_all_left(visits: Mapping[int, Visit], *, by: datetime) -> bool:
-    """True if the truck has reached some stop, and had left all that it has reached before that time."""
-    return bool(visits) and all(visit.departed_at is not None and visit.departed_at < by for visit in visits.values())
+def _stay(stops: Sequence[StoredStop], before: Mapping[int, Visit], stretch: DrivenStretch, meters: float) -> bool:
+    """True if no fix of a stretch changes the visits of these stops: the truck had left those where it was, and comes
+    to none. Or it stands at the last of them all the time."""
+    last = max(before, default=-1)
+    for index, stop in enumerate(stops):
+        visit = before.get(index)
+        if visit is None or (visit.departed_at is not None and visit.departed_at < stretch.first_at):
+            stays = _is_far(stop, stretch, meters)
+        else:
+            stands = index == last and visit.departed_at is None and visit.arrived_at < stretch.first_at
+            stays = stands and _is_around(stop, stretch, meters)
+        if not stays:
+            return False
+    return True
 
 
 def _is_far(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
@@ -137,6 +145,18 @@ def _is_far(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
     around = (stop["longitude"] - 360, stop["longitude"], stop["longitude"] + 360)
     across = min(max(stretch.west - longitude, longitude - stretch.east) for longitude in around)
     return poleward < 89 and across * math.cos(math.radians(poleward)) > degrees
+
+
+def _is_around(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
+    """True where no place within these bounds is further from a stop: the furthest one is a corner."""
+    corners = (
+        Point(latitude, longitude)
+        for latitude in (stretch.south, stretch.north)
+        for longitude in (stretch.west, stretch.east)
+    )
+    return stretch.east - stretch.west < 1 and all(
+        great_circle_miles(_point(stop), corner) * METERS_PER_MILE <= meters for corner in corners
+    )
 
 
 def visits_after(
@@ -161,6 +181,8 @@ def visits_after(
                             merge: rejects 02:00 at stop 1,     merge: accepts 15:00 at stop 1
                             for stop 0 was reached at 12:00
     """
+    if not believed or _stay(route.stops, before, DrivenStretch.of(track.vehicle_id, believed), radius_meters):
+        return dict(before)
     standing_since = _standing_since(route, believed)
     counting = [received for received in believed if _counts(received, route, track, standing_since, early=early)]
     fixes = [received.fix for received in counting]

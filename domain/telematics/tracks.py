@@ -6,7 +6,7 @@ tracks, load their fixes, flag the implausible ones, and note what is left for t
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -152,7 +152,7 @@ class FixBatch(NamedTuple):
     newest_at: datetime | None
     """`recorded_at` of the last fix, also where none were loaded because they move nothing; None if there is none."""
     due_at: datetime | None = None
-    """Where none were loaded: `DrivenStretch.due_at`."""
+    """`DrivenStretch.due_at`; None where fixes were loaded."""
 
 
 class _LoadedFix(NamedTuple):
@@ -271,6 +271,9 @@ def _asked(environment: str, tracks: Sequence[Track], since: Mapping[UUID, datet
     }
 
 
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+
+
 class DrivenStretch(NamedTuple):
     """The way of a truck over a whole batch of fixes, none of which is implausible: its times, and its bounds in
     degrees."""
@@ -287,9 +290,18 @@ class DrivenStretch(NamedTuple):
 
     @classmethod
     def of_newest(cls, track: Track, since: datetime) -> "DrivenStretch":
-        """The newest place alone, which every stretch of the track leads to."""
+        """The newest place alone, which every stretch of the track leads to. Stretches begin then at the latest, unless
+        the truck sends few fixes."""
+        first_at = since - min(_CONTEXT, since - _FIRST_MOMENT)
         latitude, longitude = track.latitude, track.longitude
-        return cls(track.vehicle_id, since, track.newest_at, latitude, latitude, longitude, longitude)
+        return cls(track.vehicle_id, first_at, track.newest_at, latitude, latitude, longitude, longitude)
+
+    @classmethod
+    def of(cls, vehicle_id: UUID, fixes: Sequence[ReceivedFix]) -> "DrivenStretch":
+        """The way over these fixes, in the order of time, at least one."""
+        latitudes, longitudes = [one.fix.latitude for one in fixes], [one.fix.longitude for one in fixes]
+        bounds = min(latitudes), max(latitudes), min(longitudes), max(longitudes)
+        return cls(vehicle_id, fixes[0].fix.recorded_at, fixes[-1].fix.recorded_at, *bounds)
 
 
 _STRETCHES = Statement(

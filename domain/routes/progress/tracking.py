@@ -97,12 +97,12 @@ def _load_batches(
     radius_meters: float,
 ) -> dict[UUID, FixBatch]:
     """The batch of each truck; without fixes where they move nothing. Most trucks that are looked at or compared with
-    their road are far from every stop. Where the newest place is at one, no stretch is asked for."""
-    on_road = {
+    their road are far from every stop, and others stand at one. No stretch is asked for where the newest place moves
+    something already."""
+    idle = {
         track.vehicle_id: (track, route)
         for track, route in moving
-        if (track.look is not None or track.watch_at is not None)
-        and fixes_to_visits.moves_nothing(
+        if fixes_to_visits.moves_nothing(
             route,
             visits.get(route.id, {}),
             DrivenStretch.of_newest(track, since[track.vehicle_id]),
@@ -111,13 +111,13 @@ def _load_batches(
     }
     portion = tracks.portion_of(len(since))
     stretches = tracks.load_stretches(
-        connection, environment, [track for track, _ in on_road.values()], since, portion=portion
+        connection, environment, [track for track, _ in idle.values()], since, portion=portion
     )
     batches = {
         vehicle_id: FixBatch([], None, stretch.newest_at, stretch.due_at)
         for vehicle_id, stretch in stretches.items()
         if fixes_to_visits.moves_nothing(
-            route := on_road[vehicle_id][1], visits[route.id], stretch, radius_meters=radius_meters
+            route := idle[vehicle_id][1], visits.get(route.id, {}), stretch, radius_meters=radius_meters
         )
     }
     rest = [track for track, _ in moving if track.vehicle_id not in batches]

@@ -1,7 +1,8 @@
-"""Fixes of trucks far from every stop are not loaded, and everything is as if they were."""
+"""Fixes of trucks far from every stop, or that stand at one, are not loaded, and everything is as if they were."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
@@ -15,7 +16,7 @@ from domain.database.connections import Connection
 from domain.lifecycle import Environment
 from domain.roads import Point, great_circle_miles
 from domain.settings import Settings
-from domain.telematics import tracks
+from domain.telematics import fixes_to_visits, tracks
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit
 from domain.telematics.fixes_to_visits import (
     FuelVisit,
@@ -51,15 +52,17 @@ OFF = st.tuples(st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
 @example((0.0, 179.999), [(0.0, 0.002)], [(0.0, 0.0)], -3.0, 250.0)  # across the antimeridian
 @example((60.0, 0.0), [(0.0, 0.003)], [(0.0, 0.0)], -3.0, 250.0)  # a degree of longitude is half as long
 @example((41.4, -88.1), [(0.0, 0.0)], [(0.01, 0.0)] * 5, 3.0, 250.0)  # departed earlier than is known
+@example((41.4, -88.1), [(0.0, 0.0)], [(0.001, 0.0), (0.0, 0.002)] * 3, None, 250.0)  # it stands there
+@example((0.0, 179.999), [(0.0, 0.001)], [(0.0, 0.0), (0.0, 0.002)], None, 1000.0)
 @given(
     st.sampled_from([(41.4, -88.1), (0.0, 179.999), (-70.0, -179.999), (88.995, 10.0), (89.9, 0.0)]),
     st.lists(OFF, min_size=1, max_size=3),
     st.lists(OFF, min_size=1, max_size=8),
-    st.floats(-3, 3),
+    st.none() | st.floats(-3, 3),
     st.sampled_from([100.0, 250.0, 1000.0]),
 )
-def test_a_stretch_far_from_every_stop_moves_nothing(
-    place: Degrees, stops: list[Degrees], way: list[Degrees], departed: float, radius_meters: float
+def test_a_stretch_that_moves_nothing_changes_no_visit(
+    place: Degrees, stops: list[Degrees], way: list[Degrees], departed: float | None, radius_meters: float
 ) -> None:
     def at(off: Degrees) -> Point:
         return Point(place[0] + off[0], (place[1] + off[1] + 180) % 360 - 180)
@@ -72,16 +75,42 @@ def test_a_stretch_far_from_every_stop_moves_nothing(
     )
     fixes = [Fix(NOON + minutes(number), *at(off), speed_mph=30.0) for number, off in enumerate(way)]
     track = Track("(0,1)", TRUCK_ID, NOON, NOON - EARLY, NOON + EARLY, *at(way[-1]), None, None)
-    before = {0: Visit(NOON - minutes(9), departed_at=NOON + minutes(departed))}
+    departed_at = NOON + minutes(departed) if departed is not None else None
+    before = {0: Visit(NOON - minutes(9), departed_at=departed_at)}
     if moves_nothing(route, before, stretch_of(fixes), radius_meters=radius_meters):
-        newest = DrivenStretch.of_newest(track, NOON)
+        newest = DrivenStretch.of_newest(track, NOON + minutes(10))
         assert moves_nothing(route, before, newest, radius_meters=radius_meters)
         assert all(
-            great_circle_miles(stop, fix.point) * METERS_PER_MILE > radius_meters for stop in points for fix in fixes
+            (great_circle_miles(stop, fix.point) * METERS_PER_MILE <= radius_meters)
+            is (departed is None and stop is points[0])
+            for stop in points
+            for fix in fixes
         )
         received = [ReceivedFix(fix, fix.recorded_at) for fix in fixes]
-        after = visits_after(route, track, before, received, early=EARLY, radius_meters=radius_meters)
+        with patch.object(fixes_to_visits, "_stay", return_value=False):
+            after = visits_after(route, track, before, received, early=EARLY, radius_meters=radius_meters)
         assert after == before
+
+
+@pytest.mark.parametrize(
+    ("arrived", "miles", "reached", "expected"),
+    [
+        (-1, 0.1, 1, True),
+        (-1, 0.2, 1, False),  # it drifts out of the radius
+        (1, 0.1, 1, False),  # it came within the stretch
+        (-1, 0.1, 2, False),  # it has reached another stop since
+    ],
+)
+def test_a_truck_that_stands_at_its_last_stop_moves_nothing(
+    arrived: float, miles: float, reached: int, expected: bool
+) -> None:
+    stops = [StoredStop(latitude=41.0 + number, longitude=-88.0) for number in range(4)]
+    route = OpenRoute(*(UUID(int=2), UUID(int=3), "live", TRUCK_ID, "active", NOON), stops, *(NOON, NOON - EARLY))
+    before = {0: Visit(NOON - minutes(90), departed_at=NOON - minutes(80)), 1: Visit(NOON + minutes(arrived))}
+    if reached > 1:
+        before[reached] = Visit(NOON - minutes(9), departed_at=NOON - minutes(8))
+    fixes = [Fix(NOON + minutes(number), 42.0 + miles / 69 * number / 5, -88.0) for number in range(6)]
+    assert moves_nothing(route, before, stretch_of(fixes), radius_meters=250) is expected
 
 
 @pytest.mark.parametrize(
@@ -114,7 +143,8 @@ def test_a_stretch_far_from_every_fuel_stop_moves_nothing(
     assert moves_nothing(route, before, stretch_of(fixes), radius_meters=250) is expected
     received = [ReceivedFix(fix, fix.recorded_at) for fix in fixes]
     if expected:
-        assert fuel_visits_after(route, track, before, received, early=EARLY, radius_meters=250) is None
+        with patch.object(fixes_to_visits, "_stay", return_value=False):
+            assert fuel_visits_after(route, track, before, received, early=EARLY, radius_meters=250) is None
 
 
 @hypothesis_settings(
@@ -163,25 +193,24 @@ def test_no_fix_of_a_stretch_is_implausible(
             assert degrees == 0.5, "an ordinary way is a stretch"
 
 
-@pytest.mark.parametrize(
-    ("is_watched", "comes_back", "is_loaded", "is_asked_for"),
-    [(True, False, False, True), (False, False, True, False), (True, True, True, False)],
-)
-def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
+@pytest.mark.parametrize(("degrees", "comes_back"), [(0.01, False), (0.01, True), (0.0, False)])
+def test_the_fixes_of_a_truck_on_its_road_or_standing_are_not_loaded(
     connection: Connection,
     fleet: Fleet,
     settings: Settings,
     now: datetime,
     monkeypatch: pytest.MonkeyPatch,
-    is_watched: bool,
+    degrees: float,
     comes_back: bool,
-    is_loaded: bool,
-    is_asked_for: bool,
 ) -> None:
     active_route(connection, settings, fleet, now=now)
     fixes = [
         Position(
-            HOME.latitude, HOME.longitude + 0.01 * number, now + minutes(4 + number), unit_number="101", speed_mph=31.0
+            HOME.latitude,
+            HOME.longitude + degrees * number,
+            now + minutes(4 + number),
+            unit_number="101",
+            speed_mph=31.0,
         )
         for number in range(1, 31)
     ]
@@ -189,10 +218,6 @@ def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
         fixes.append(Position(HOME.latitude, HOME.longitude, now + minutes(70), unit_number="101"))
     post(connection, fleet.live, fixes[:5], now=now + minutes(9))
     process(connection, settings, fleet, now=now + minutes(9))
-    connection.execute(
-        "UPDATE tracks SET watch_at = %s, watch_from = %s WHERE vehicle_id = %s",
-        (*([fixes[20].recorded_at] * 2 if is_watched else [None, None]), fleet.trucks[0]),
-    )
     post(connection, fleet.live, fixes[5:], now=now + minutes(71))
     connection.execute("UPDATE tracks SET unprocessed_from = %s", (fixes[20].recorded_at,))
     loaded, asked_for = list[UUID](), list[UUID]()
@@ -208,7 +233,7 @@ def test_the_fixes_of_a_watched_truck_on_its_road_are_not_loaded(
     monkeypatch.setattr(tracks, "load_fix_batches", loads)
     monkeypatch.setattr(tracks, "load_stretches", asks)
     process(connection, settings, fleet, now=now + minutes(71))
-    assert (loaded, asked_for) == ([fleet.trucks[0]] * is_loaded, [fleet.trucks[0]] * is_asked_for)
+    assert (loaded, asked_for) == ([fleet.trucks[0]] * comes_back, [fleet.trucks[0]] * (not comes_back))
 
 
 def test_a_truck_that_was_silent_for_days_is_judged_with_its_fixes_before(
