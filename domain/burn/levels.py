@@ -16,11 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 BLOCK_MILES = 3.0
@@ -185,9 +185,9 @@ def _neighbours(percents: Numbers) -> Numbers:
     """The median of each level with the two before and the two behind it; at the ends that of five as well."""
     if len(percents) < NEIGHBOURS:
         return np.full(len(percents), _median(percents) if len(percents) else 0.0)
-    medians = np.sort(sliding_window_view(percents, NEIGHBOURS), axis=1)[:, NEIGHBOURS // 2]
-    begins = np.arange(len(percents)) - NEIGHBOURS // 2
-    return np.asarray(medians[np.minimum(np.maximum(begins, 0), len(medians) - 1)], dtype=np.float64)
+    windows, middle = len(percents) - NEIGHBOURS + 1, NEIGHBOURS // 2
+    medians = np.sort([percents[first : first + windows] for first in range(NEIGHBOURS)], axis=0)[middle]
+    return np.concatenate((medians[:1].repeat(middle), medians, medians[-1:].repeat(middle)))
 
 
 def _median(numbers: Numbers) -> float:
@@ -226,8 +226,8 @@ def _lines(miles: Numbers, percents: Numbers, most_percent_per_mile: float = mat
     divided = _begins_anew(percents) | silent
     if math.isfinite(most_percent_per_mile):
         divided |= _begins_anew(-percents - most_percent_per_mile * miles)
-    begins = np.flatnonzero(divided) + 1
-    return list(zip(np.split(miles, begins), np.split(percents, begins), strict=True))
+    ends = [0, *(np.flatnonzero(divided) + 1).tolist(), len(miles)]
+    return [(miles[begin:end], percents[begin:end]) for begin, end in pairwise(ends)]
 
 
 def _begins_anew(percents: Numbers) -> NDArray[np.bool_]:
