@@ -146,7 +146,7 @@ class PlanCause(TypedDict):
     """The id of the choice that the plan was made for."""
     takenByDriver: NotRequired[bool]
     """Present where the driver asked for the plan himself, by that choice or by a refusal: his page shows it to him as
-    soon as it is made."""
+    soon as it is made. And where he answered to it on his page before its message was out."""
     insteadOf: NotRequired[str]
     """The station where the driver would fuel next without any choice."""
     agreedCents: NotRequired[int]

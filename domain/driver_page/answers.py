@@ -25,6 +25,7 @@ from domain.languages.words import text_to_say
 from domain.lifecycle import AnswerKind, Environment, RefusalReason, RouteStatus
 from domain.roads import Point
 from domain.routes.plans.closed_stations import make_new_plans
+from domain.routes.plans.replans import correction_seen
 from domain.stations import closures
 from domain.stations.places import UnknownStation
 
@@ -73,6 +74,8 @@ class _Answered(NamedTuple):
     status: str
     driver_id: UUID | None
     is_of_present_input: NotNull[bool]
+    is_correction: bool | None
+    """True for a plan of which the message is not out yet."""
     document: FuelPlanDocument | None
     generated_at: datetime
     station_id: str | None
@@ -111,7 +114,8 @@ _LOCK_ROUTE = Scalar(
 _ANSWERED = Statement(
     _Answered,
     """
-    SELECT r.status, r.driver_id, p.revision = r.revision AS is_of_present_input, p.document, p.generated_at,
+    SELECT r.status, r.driver_id, p.revision = r.revision AS is_of_present_input,
+           r.correction_id = p.id AS is_correction, p.document, p.generated_at,
            coalesce(
                p.station_ids[%(sequence)s::int + 1],
                (SELECT s.station_id FROM stations s WHERE p.station_ids IS NULL
@@ -195,6 +199,8 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
     _store(connection, link, given, answered, stop, told_at=told_at, is_late=is_late, until=until, now=now)
     if is_late:
         return TakenAnswer("late")
+    if answered.is_correction:
+        correction_seen(connection, link.route_id, given.plan_id, now=now)
     return TakenAnswer("taken", _follow(connection, link, given, answered.station_id, now=now))
 
 

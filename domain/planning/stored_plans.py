@@ -253,6 +253,14 @@ def confirm_plan(connection: Connection, plan_id: UUID, *, fuel_percent: float, 
     _CONFIRM.execute(connection, (fuel_percent, price_set, plan_id))
 
 
+_TAKE = Command("""UPDATE plans SET cause = cause || '{"takenByDriver": true}' WHERE id = %s""")
+
+
+def note_taken(connection: Connection, plan_id: UUID) -> None:
+    """Stores that the driver has a plan that was made again, whatever becomes of its message."""
+    _TAKE.execute(connection, (plan_id,))
+
+
 _MOVE_STOPS = Command(
     """
     UPDATE plans SET timeline = coalesce((

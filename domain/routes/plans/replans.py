@@ -10,8 +10,9 @@ by the driver, for every company; `choices` stores one for the choice of a drive
 its cause, and counts as one of the two of a trip. Those for fuel, and for a higher level at the next fuel stop, are
 counted apart, and so are those after refusals; those for closed stations are not counted.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
-is out; one that he asked for on his page, by a choice or a refusal, at once, for the page shows it to him. If not, the
-driver keeps the old plan, and the truck is compared with the road of the new one.
+is out; one that he asked for on his page, by a choice or a refusal, at once, for the page shows it to him; another one
+once he answers to it there. If not, the driver keeps the old plan, and the truck is compared with the road of the new
+one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
 plan was made."""
 
@@ -32,7 +33,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.raised_levels import begins_before
-from domain.planning.stored_plans import store_plan
+from domain.planning.stored_plans import note_taken, store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import Point
 from domain.routes import transitions
@@ -257,6 +258,14 @@ def finish_replan(
     if "takenByDriver" in cause and transitions.driver_has_plan(connection, route.id, plan_id, now=now):
         watch_again(connection, route.id, delivered=True, now=now)
     return "corrected"
+
+
+def correction_seen(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
+    """Gives the driver of a locked route its correction: he has answered to it on his page, so he has seen it before
+    its message is out."""
+    note_taken(connection, plan_id)
+    if transitions.driver_has_plan(connection, route_id, plan_id, now=now):
+        watch_again(connection, route_id, delivered=True, now=now)
 
 
 def _is_taken_back(connection: Connection, route_id: UUID, cause: PlanCause) -> bool:

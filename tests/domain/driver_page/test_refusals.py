@@ -154,6 +154,45 @@ def test_a_driver_who_goes_there_after_all_while_the_plan_is_computed_keeps_his_
     assert answered(journey) == ("taken", True), "he may refuse it again"
 
 
+def corrected_without_message(journey: Journey) -> UUID:
+    """The station of the driver's fuel stop closes, and the message of his new plan waits. Returns that plan."""
+    (station_id,) = planned(journey)
+    close_station(journey.connection, station_id, None, journey.now + timedelta(days=2), DOT, now=journey.now)
+    (job,) = jobs_of(journey.connection)
+    assert "messages.send" in [one.name for one in journey.work(job)]
+    plan_id: UUID = journey.route.correction_id
+    return plan_id
+
+
+def test_a_stop_of_a_correction_is_refused_before_its_message_is_out(journey: Journey) -> None:
+    correction = corrected_without_message(journey)
+    given = GivenAnswer(new_id().hex, correction, 0, AnswerKind.REFUSED, RefusalReason.QUEUE)
+
+    taken = take_answer(journey.connection, link_to(journey.connection, journey.route_id), given, now=journey.now)
+
+    assert taken == ("taken", True)
+    assert (journey.route.plan_id, journey.route.correction_id) == (correction, None)
+    journey.run([*jobs_of(journey.connection), *journey.lost_jobs()])
+    assert journey.causes() == [None, "station_closed", "refused"]
+    first, second, _ = (set(one.station_ids) for one in journey.versions())
+    assert not set(planned(journey)) & (first | second)
+    assert [one.status for one in journey.messages()] == ["sent", "failed", "sent"], "he is told the last one alone"
+
+
+def test_a_correction_to_which_the_driver_has_answered_stays_where_its_message_does_not_reach_him(
+    journey: Journey,
+) -> None:
+    correction = corrected_without_message(journey)
+    given = GivenAnswer(new_id().hex, correction, 0, AnswerKind.GOING)
+    take_answer(journey.connection, link_to(journey.connection, journey.route_id), given, now=journey.now)
+
+    journey.connection.execute("UPDATE messages SET withheld_since = now() WHERE plan_id = %s", (correction,))
+    discard_withheld(journey.connection, journey.fleet.company_id, None, DOT, now=journey.now)
+
+    assert (journey.route.plan_id, journey.route.correction_id) == (correction, None)
+    assert journey.versions()[-1].cause["takenByDriver"]
+
+
 @pytest.mark.parametrize("refuses_since", [False, True])
 def test_a_stop_where_the_driver_has_fueled_is_behind_him_where_its_station_closes(
     journey: Journey, refuses_since: bool
