@@ -118,7 +118,7 @@
         cache: "no-store",
         referrerPolicy: "no-referrer",
       });
-      show("offline", "");
+      show("offline", answer.status < 500 ? "" : "offline");
       if (answer.status === 404) location.reload();
       if (answer.ok) {
         tag = answer.headers.get("ETag");

@@ -1,5 +1,5 @@
 "use strict";
-// Shows the page as it was last seen when there is no connection. A page that has expired is forgotten.
+// Shows the page as it was last seen when there is no connection, or the service fails. An expired page is forgotten.
 const KEPT = "trips";
 const PATIENCE_MILLISECONDS = 8000;
 
@@ -18,7 +18,9 @@ async function newest(request) {
   const kept = await (await caches.open(KEPT)).match(request.url);
   if (!kept) return fromNetwork(request);
   const late = new Promise((resolve) => setTimeout(() => resolve(kept), PATIENCE_MILLISECONDS));
-  return Promise.race([fromNetwork(request).catch(() => kept), late]);
+  const usable = (answer) => (answer.ok || answer.status === 404 ? answer : kept);
+  const answered = fromNetwork(request).then(usable, () => kept);
+  return Promise.race([answered, late]);
 }
 
 self.addEventListener("fetch", (event) => {
