@@ -36,7 +36,7 @@ SLOW = Query(Scalar(int, "SELECT 1 FROM pg_sleep(0.3)"), (), lambda rows: rows[0
 
 @pytest.fixture
 def url() -> str:
-    return make_database("restarts")
+    return make_database("restarts", template="template1")
 
 
 def end_connections(url: str) -> int:
@@ -179,7 +179,7 @@ def backends(url: str) -> set[int]:
 @pytest.fixture
 def proxy() -> Iterator[SilentProxy]:
     """In front of the tests' server."""
-    info = conninfo_to_dict(make_database("proxied"))
+    info = conninfo_to_dict(make_database("proxied", template="template1"))
     with closing(SilentProxy(f"{info['host']}/.s.PGSQL.{info['port']}")) as one:
         one.url = f"postgresql://{info['user']}@127.0.0.1:{one.port}/{info['dbname']}"
         yield one
