@@ -242,14 +242,15 @@ def as_superuser() -> psycopg.Connection:
 
 def make_database(name: str, *, template: str = "fuelroute") -> str:
     """A fresh database with the current schema, or none from the template `template1`. Gives its URL. Its name begins
-    with `name`: a fixture of a module may be made more than once."""
+    with `name`: a fixture of a module may be made more than once. Its files are copied: PostgreSQL's usual way also
+    writes every page into the log and takes twice the processor time."""
     url = os.environ["TEST_DATABASE_URL"]
     name = f"{name}_{uuid4().hex}"
     deadline = time.monotonic() + 30
     with as_superuser() as connection:  # the service's role makes none
         while True:
             try:
-                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {template} OWNER fuelroute')
+                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {template} OWNER fuelroute STRATEGY file_copy')
                 break
             except psycopg.errors.ObjectInUse:  # autovacuum, or a connection that just ended, still uses the template
                 if time.monotonic() > deadline:
