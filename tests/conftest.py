@@ -65,8 +65,11 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     folder = _make_folder()
     _servers.callback(_remove_by_itself, folder)
-    # several whole services for each parallel worker keep their pools open
-    server = EmbeddedPostgres(folder, durable=False, options={"max_connections": "1000"})
+    options = {
+        "max_connections": "1000",  # several whole services for each parallel worker keep their pools open
+        "autovacuum_naptime": "10min",  # of 150 databases another one would be visited every 0.4 s
+    }
+    server = EmbeddedPostgres(folder, durable=False, options=options)
     os.environ[CLUSTERS] = str(folder)
     os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(server))
     os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
