@@ -1,6 +1,7 @@
 """A driver's answer as his page sends it: the fields of a form, read and checked. Nothing here is believed of what only
 the phone knows: the time and the place of an answer are kept where they can be true."""
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ class GivenAnswer:
     """An answer to the fuel stop of that number, from 0, of a plan."""
 
     key: str
-    """Made by the page for each answer: the same key is the same answer."""
+    """The key that the page made for the answer, with what the answer says: the same one is the same answer."""
     plan_id: UUID
     sequence: int
     kind: AnswerKind
@@ -64,7 +65,7 @@ def read_given_answer(form: Mapping[str, str], units: Units = US_UNITS) -> Given
     if kind is AnswerKind.FUELED:
         gallons, percent, price = _gallons(form, units), _percent(form), _price(form, units)
     return GivenAnswer(
-        key=_matching(_KEY, form.get("key", "")),
+        key=_key(form),
         plan_id=_plan(form.get("plan", "")),
         sequence=int(_matching(_STOP, form.get("stop", ""))),
         kind=kind,
@@ -89,6 +90,17 @@ def _matching(pattern: re.Pattern[str], text: str) -> str:
     if not (pattern.fullmatch(text) and text.isascii()):
         raise ImpossibleAnswer(_UNREADABLE)
     return text
+
+
+_SAYS = ("plan", "stop", "kind", "reason", "volume", "percent", "price")
+
+
+def _key(form: Mapping[str, str]) -> str:
+    """The key of the answer. A browser without scripts shows its form again after "back", with the same key in it: a
+    form that was changed and sent again is another answer."""
+    made = _matching(_KEY, form.get("key", ""))
+    text = "\n".join([made, *(form.get(name, "") for name in _SAYS)])
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
 def _plan(text: str) -> UUID:

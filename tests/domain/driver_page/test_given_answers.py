@@ -26,6 +26,18 @@ def test_an_answer_names_its_plan_and_the_stop() -> None:
     assert (read.plan_id, read.sequence, read.kind, read.reason) == (PLAN, 1, AnswerKind.GOING, None)
 
 
+def test_a_form_that_is_sent_again_with_its_key_is_the_same_answer_only_if_it_says_the_same() -> None:
+    first = read_given_answer(
+        form(kind="fueled", volume="97.5", at="2026-11-27T12:00:00Z", latitude="41", longitude="-86")
+    )
+    again = read_given_answer(form(kind="fueled", volume="97.5"))
+    corrected = read_given_answer(form(kind="fueled", volume="79.5"))
+    refused = {read_given_answer(form(kind="refused", reason=reason)).key for reason in RefusalReason}
+    assert first.key == again.key
+    assert len({again.key, corrected.key, *refused}) == 2 + len(RefusalReason)
+    assert read_given_answer(form(key="another-key")).key != read_given_answer(form()).key
+
+
 def test_a_refusal_has_a_reason_and_no_purchase() -> None:
     read = read_given_answer(form(kind="refused", reason="no_parking", volume="100"))
     assert read.reason is RefusalReason.NO_PARKING
