@@ -6,7 +6,7 @@ has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. An implied departur
 
 The visits of the fuel stops of the driver's plan stand in `routes.fuel_visits`, without evidence: they move nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -23,7 +23,7 @@ DISPATCHER = "dispatcher"
 IMPLIED = "implied"
 
 
-class _StoredVisit(NamedTuple):
+class StoredVisit(NamedTuple):
     route_id: UUID
     stop: int
     arrived_at: datetime
@@ -33,7 +33,7 @@ class _StoredVisit(NamedTuple):
 
 
 _VISITS = Statement(
-    _StoredVisit,
+    StoredVisit,
     """
     SELECT route_id, stop, arrived_at, departed_at,
            CASE WHEN arrival_evidence ? 'source' THEN arrival_evidence END AS arrival,
@@ -45,8 +45,18 @@ _VISITS = Statement(
 
 def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, dict[int, Visit]]:
     """The visits of these routes, without their fixes: by route, then by position of the stop."""
+    return read_visits(ask_for_visits(connection, route_ids))
+
+
+def ask_for_visits(connection: Connection, route_ids: Iterable[UUID]) -> Cursor[StoredVisit]:
+    """The visits of these routes for `read_visits`. They are not read here, so that the statement can go out together
+    with the next one."""
+    return _VISITS.execute(connection, (as_array(route_ids),))
+
+
+def read_visits(stored: Iterable[StoredVisit]) -> dict[UUID, dict[int, Visit]]:
     visits: dict[UUID, dict[int, Visit]] = {}
-    for row in _VISITS.all(connection, (as_array(route_ids),)):
+    for row in stored:
         visits.setdefault(row.route_id, {})[row.stop] = Visit(
             row.arrived_at,
             _manual_stop_event(row.arrival) if row.arrival else None,

@@ -17,13 +17,13 @@ from domain.routes.plans.first_plan import plan_with_new_levels
 from domain.routes.plans.fuel_looks import Shortfall, TruckToLookAt, look_at_trucks
 from domain.routes.plans.replans import ask_for_replan
 from domain.routes.transitions import complete_routes, store_first_arrivals
-from domain.routes.visits import load_visits, store_fuel_visits, store_visits
+from domain.routes.visits import ask_for_visits, read_visits, store_fuel_visits, store_visits
 from domain.settings import Settings
 from domain.telematics import fixes_to_visits, looks, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import FuelVisit, OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
-from domain.telematics.tracks import DrivenStretch, FixBatch, Flag, ReceivedFix, Track, WaitingTruck
+from domain.telematics.tracks import DrivenStretch, FixBatch, Flag, ReceivedFix, Track
 
 
 class Processed(NamedTuple):
@@ -40,18 +40,22 @@ def process_vehicles(
     unprocessed fixes are left alone, and those that another worker processes at this moment."""
     early = timedelta(hours=settings.early_arrival_hours)
 
-    # Lock: routes before tracks, as everywhere, so that no two transactions wait for each other.
+    # Lock: routes before tracks, as everywhere, so that no two transactions wait for each other. The statements go out
+    # together.
     waiting = tracks.waiting_trucks(connection, environment, vehicle_ids, early=early)
-    open_routes = _lock_open_routes(connection, waiting.values())
+    route_ids = [route_id for truck in waiting.values() for route_id in truck.route_ids]
+    routes = _LOCK_OPEN_ROUTES.execute(connection, (as_array(route_ids),))
+    stored_visits = ask_for_visits(connection, route_ids)
     locked, changed_tracks = tracks.lock_tracks(connection, environment, waiting)
 
     # Load: the route that each truck is on, its fixes, its visits so far.
+    open_routes = [route for route in routes if route.vehicle_id in waiting]
+    visits = read_visits(stored_visits)
     current = fixes_to_visits.current_routes(open_routes, locked, early=early)
     moving = [(track, current[track.vehicle_id]) for track in locked if track.vehicle_id in current]
     since = {
         track.vehicle_id: fixes_to_visits.first_that_may_count(track, route, early=early) for track, route in moving
     }
-    visits = load_visits(connection, [route.id for _, route in moving])
     batches = _load_batches(
         connection, environment, moving, since, visits, radius_meters=settings.arrival_radius_meters
     )
@@ -330,10 +334,3 @@ _LOCK_OPEN_ROUTES = Statement(
     WHERE id = ANY(%s) AND status IN ('draft', 'planned', 'active') ORDER BY id FOR UPDATE
     """,
 )
-
-
-def _lock_open_routes(connection: Connection, waiting: Iterable[WaitingTruck]) -> list[OpenRoute]:
-    """The open routes of the trucks, their current ones among them, locked in the order of their ids."""
-    trucks = {truck.vehicle_id: truck.route_ids for truck in waiting}
-    routes = _LOCK_OPEN_ROUTES.all(connection, (as_array(route_id for ids in trucks.values() for route_id in ids),))
-    return [route for route in routes if route.vehicle_id in trucks]
