@@ -280,7 +280,7 @@ def live_through(world: World, taken: list[tuple[tuple[Any, ...], bool]]) -> Non
 def test_routes_of_two_trucks_agree_with_the_model_in_any_order_of_steps(
     database: Database, settings: Settings, now: datetime, taken: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
-    with database.transaction() as connection:
+    with database.pipelined_transaction() as connection:
         fleet = make_fleet(connection)
         live_through(World(connection, settings, fleet, fleet.live, now), taken)
 
@@ -298,7 +298,7 @@ def test_sandbox_routes_agree_with_the_model_though_the_clock_jumps(
     jumps: list[float],
 ) -> None:
     """In the sandbox the trucks' clocks jump ahead and back."""
-    with database.transaction() as connection:
+    with database.pipelined_transaction() as connection:
         fleet = make_fleet(connection)
         world = World(connection, settings, fleet, fleet.sandbox, now, jumps=jumps)
         live_through(world, taken)

@@ -67,7 +67,7 @@ def test_entries_in_any_order_and_repetition_give_one_message(
     database: Database, settings: Settings, now: datetime, steps: list[str]
 ) -> None:
     """Entries, positions, plans, attempts, and plans or messages that are asked for again."""
-    with database.transaction() as connection:
+    with database.pipelined_transaction() as connection:
         fleet = make_fleet(connection)
         route_id = imported(connection, fleet.live, now=now, stops=list(_PLACES))
         moment = now
@@ -129,7 +129,7 @@ def test_entries_where_positions_would_show_the_truck_give_the_same_states(
 ) -> None:
     """Two companies with the same route. One truck sends positions, at these stops and outside of them; of the other
     one somebody says the same."""
-    with database.transaction() as connection:
+    with database.pipelined_transaction() as connection:
         seen, said = make_fleet(connection), make_fleet(connection)
         seen_id, said_id = (imported(connection, one.live, now=now, stops=list(_PLACES)) for one in (seen, said))
         moment = now
