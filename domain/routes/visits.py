@@ -23,7 +23,7 @@ DISPATCHER = "dispatcher"
 IMPLIED = "implied"
 
 
-class StoredVisit(NamedTuple):
+class VisitRow(NamedTuple):
     route_id: UUID
     stop: int
     arrived_at: datetime
@@ -33,7 +33,7 @@ class StoredVisit(NamedTuple):
 
 
 _VISITS = Statement(
-    StoredVisit,
+    VisitRow,
     """
     SELECT route_id, stop, arrived_at, departed_at,
            CASE WHEN arrival_evidence ? 'source' THEN arrival_evidence END AS arrival,
@@ -48,13 +48,13 @@ def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID,
     return read_visits(ask_for_visits(connection, route_ids))
 
 
-def ask_for_visits(connection: Connection, route_ids: Iterable[UUID]) -> Cursor[StoredVisit]:
+def ask_for_visits(connection: Connection, route_ids: Iterable[UUID]) -> Cursor[VisitRow]:
     """The visits of these routes for `read_visits`. They are not read here, so that the statement can go out together
     with the next one."""
     return _VISITS.execute(connection, (as_array(route_ids),))
 
 
-def read_visits(stored: Iterable[StoredVisit]) -> dict[UUID, dict[int, Visit]]:
+def read_visits(stored: Iterable[VisitRow]) -> dict[UUID, dict[int, Visit]]:
     visits: dict[UUID, dict[int, Visit]] = {}
     for row in stored:
         visits.setdefault(row.route_id, {})[row.stop] = Visit(
