@@ -2,19 +2,15 @@
 pytest's parallel workers; a company of its own for each test, which keeps tests apart as it keeps tenants apart.
 """
 
-import fcntl
 import gc
 import os
 import shlex
-import subprocess
-import tempfile
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from shutil import disk_usage
 from types import ModuleType
 from typing import Any, Literal, get_args
 from uuid import uuid4
@@ -39,6 +35,7 @@ from tests.gateway import Gateway, running_gateway
 from tests.parallel import loaded_tests
 from tests.plain_logs import log_plainly
 from tests.repeatable import USUAL, draw_the_same_examples
+from tests.run_folder import folder_of_run
 from tests.servers import CLUSTERS, CopiedPostgres, own_redis
 from tests.service import Client, Service, running_service
 from tests.webhook_receiver import Receiver, running_receiver
@@ -63,8 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]  # what is set for a person's own stack must not reach the tests
     if hasattr(config, "workerinput") or config.option.collectonly or "not servers" in config.option.markexpr:
         return
-    folder = _make_folder(config)
-    _servers.callback(_remove_by_itself, folder)
+    folder = _servers.enter_context(folder_of_run(config))
     options = {
         "max_connections": "1000",  # several whole services for each parallel worker keep their pools open
         "autovacuum_naptime": "10min",  # of 150 databases another one would be visited every 0.4 s
@@ -74,45 +70,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(server))
     os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
     migrate(os.environ["TEST_DATABASE_URL"])
-
-
-_MEMORY = Path("/dev/shm")
-_ROOM_IN_MEMORY = 8 * 10**9
-"""Bytes that must be free there. A whole run takes up to 5 GB."""
-
-
-def _make_folder(config: pytest.Config) -> Path:
-    """A folder for the files of this run, in memory where there is room. A database has 700 files, and the disk takes
-    six times the processor time to make them."""
-    if not _MEMORY.is_dir() or os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC or disk_usage(_MEMORY).free < _ROOM_IN_MEMORY:
-        return Path(tempfile.mkdtemp(prefix="fuelroute-tests-"))
-    prefix = "fr-tests-"  # short: some tests have a socket below it, whose path has at most 97 bytes for HAProxy
-    for left in _MEMORY.glob(f"{prefix}*"):
-        with suppress(OSError), _locked(left):  # no run has it: one was killed
-            _remove_by_itself(left)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=_MEMORY))
-    _servers.enter_context(_locked(folder))
-    config.option.basetemp = config.option.basetemp or folder / "tmp"  # above the `tmp_path` of each test
-    return folder
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(opened)
-
-
-def _remove_by_itself(folder: Path) -> None:
-    """Removes a folder while the tests end. Their databases are some 100,000 files, which the disk takes a millisecond
-    each to remove."""
-    quiet = subprocess.DEVNULL
-    subprocess.run(
-        ["sh", "-c", 'rm -rf "$1" &', "sh", folder], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
-    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -79,12 +79,12 @@ def make_statements(connection: Connection, company_id: UUID, settings: Settings
     while trips := waiting_trips(connection, limit=100):
         for trip in trips:
             drive_waiting(connection, trip, fuelings, now=now)
-    company = read_company(connection, company_id)
+    company, contacts = read_company(connection, company_id), Contacts.of(settings)
     newest = newest_due_month(now, company.time_zone, company.statement_day)
     for month in (month_before(newest), newest):
         day = month_of(month, company.time_zone).end + timedelta(days=company.statement_day - 1, hours=9)
         with suppress(NoStatement):
-            make_statement(connection, company_id, month, ON_ITS_DAY, contacts=Contacts.of(settings), now=day)
+            make_statement(connection, company_id, month, ON_ITS_DAY, contacts=contacts, now=day)
 
 
 def _make_connector(

@@ -153,7 +153,7 @@ def _middle(block: Sequence[LevelAtMile]) -> tuple[float, float]:
 
 
 def _blocks(levels: Sequence[LevelAtMile]) -> list[list[LevelAtMile]]:
-    """Levels of a few miles together, but those before a rise apart from those behind it."""
+    """The levels in blocks of a few miles. A new block begins at each rise, too."""
     blocks: list[list[LevelAtMile]] = []
     for one in levels:
         last = blocks[-1][-1] if blocks else None
@@ -241,6 +241,6 @@ def _begins_anew(percents: Numbers) -> NDArray[np.bool_]:
 
 
 def _centered(line: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
-    """Miles and percents of a line less their means, and the miles that it covers."""
+    """The miles and the percents of a line, each less its mean, and the miles that the line covers."""
     miles, percents = line
     return miles - miles.mean(), percents - percents.mean(), miles[-1:] - miles[:1]

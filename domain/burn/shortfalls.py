@@ -143,8 +143,8 @@ class Outlook:
 def look_ahead(
     levels: Sequence[LevelAtMile], *, planned: PlannedBurn, ahead: Ahead, floor_percent: float
 ) -> Outlook | None:
-    """The outlook of a truck by its levels since its plan began, in order of time, the last one its newest. None where
-    they do not tell its level, or where the newest one contradicts the others."""
+    """The outlook of a truck. `levels` are all since its plan began, in order of time. None where they do not tell its
+    level, or where the newest one contradicts the others."""
     miles, percents = steady_levels(levels)
     if len(miles) < LEAST_READINGS:
         return None

@@ -221,7 +221,7 @@ _AWAIT_MENU = Command("UPDATE plans SET menu_due_at = %s WHERE id = %s")
 
 
 def await_menu(connection: Connection, plan_id: UUID, *, now: datetime) -> None:
-    """Lets a new plan that its driver gets wait for its menu."""
+    """Notes that a new plan waits for its menu. Its driver gets that plan."""
     _AWAIT_MENU.execute(connection, (now + SWEEP_GRACE, plan_id))
 
 

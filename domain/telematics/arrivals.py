@@ -304,7 +304,7 @@ def _place_reached(
 
 
 def _may_be_within(one: Point, other: Point, meters: float) -> bool:
-    """False where their latitudes alone are further apart: most fixes are far from every stop."""
+    """False where the latitudes alone are further apart than that, as those of most fixes and stops are."""
     return abs(one.latitude - other.latitude) * MILES_PER_DEGREE * METERS_PER_MILE <= meters + 1.0
 
 

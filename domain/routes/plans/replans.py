@@ -395,7 +395,7 @@ def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now:
 
 
 def _first_look(connection: Connection, route_id: UUID, truck: _NewestPlan) -> NextLook | None:
-    """The first look at the truck's fuel; soon after a plan that was made because it did not last."""
+    """The first look at the truck's fuel. It comes soon where the plan was made because the fuel did not last."""
     if truck.kind == "burn":
         return NextLook(later(truck.as_of, LEAST_BETWEEN), ANY_PERCENT, later(truck.as_of, 2 * LEAST_BETWEEN))
     trip = fuel_of_trips(connection, [route_id]).get(route_id)
