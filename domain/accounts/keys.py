@@ -20,6 +20,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
+
 from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Tenant, as_array
@@ -245,7 +247,7 @@ def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
     return Query(_VALID_POSITIONS, (as_array(key_ids),), read)
 
 
-class PresentedKey(NamedTuple):
+class PresentedKey(Struct, frozen=True, gc=False):
     """The prefix and the hash of a text that a caller sent as a key. The key cannot be made from them."""
 
     prefix: str | None

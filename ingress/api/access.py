@@ -1,20 +1,20 @@
 """The key and the permissions of a request: they let it go on, or refuse it."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from domain.accounts.keys import Caller, PresentedKey
 from ingress.api.rate_limits import Allowance, Counted
 from ingress.http.problems import ApiError
 
 
-class Credentials(NamedTuple):
+class Credentials(Struct, frozen=True, gc=False):
     """The key of a request, and the rate limit that the request counts against; None if it was counted already."""
 
     key: PresentedKey
     counted: Counted | None
 
 
-class AuthResult(NamedTuple):
+class AuthResult(Struct, frozen=True, gc=False):
     """The caller of a request (None without a valid key), and the rest of the rate limit (None if it was counted
     already, or Redis is away)."""
 
@@ -58,7 +58,7 @@ def rate_limited(allowance: Allowance) -> ApiError:
 def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | None:
     """Why a request is refused: 401 without a valid key, 429 over the limit, 403 without the permission. None if it may
     go on."""
-    caller, allowance = auth_result
+    caller, allowance = auth_result.caller, auth_result.allowance
     if caller is None:
         return unauthorized()
     if allowance is not None and not allowance.allowed:

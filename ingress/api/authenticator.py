@@ -1,7 +1,9 @@
 """Checks the keys and rate limits of many requests together."""
 
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.database.async_connections import AsyncDatabase
@@ -20,7 +22,7 @@ _NOBODY_KNOWN = ""
 """The owner of all requests whose key was not valid at its last check, or was never checked."""
 
 
-class KnownKey(NamedTuple):
+class KnownKey(Struct, frozen=True, gc=False):
     """The result of the last check of a key."""
 
     caller: Caller
@@ -29,7 +31,7 @@ class KnownKey(NamedTuple):
     within_limit: bool
 
 
-class AuthorizedRequest(NamedTuple, Generic[Item]):
+class AuthorizedRequest(Struct, Generic[Item], frozen=True):
     """A request's item with its key, and the permission that it needs."""
 
     by: Credentials
@@ -37,7 +39,7 @@ class AuthorizedRequest(NamedTuple, Generic[Item]):
     item: Item
 
 
-class AuthorizedResponse(NamedTuple, Generic[Result]):
+class AuthorizedResponse(Struct, Generic[Result], frozen=True):
     """The answer to a request. Refusals and failures are exceptions."""
 
     auth_result: AuthResult
@@ -91,7 +93,7 @@ class Authenticator:
         ]
         callers = await self._look_up([batch[position].item.by for position in doubtful])
         for position, caller in zip(doubtful, callers, strict=True):
-            auth_results[position] = auth_results[position]._replace(caller=caller)
+            auth_results[position] = AuthResult(caller, auth_results[position].allowance)
         admitted = []
         for one, auth_result in zip(batch, auth_results, strict=True):
             refusal = refusal_of(auth_result, one.item.permission)
@@ -135,7 +137,7 @@ class Authenticator:
                 for caller, one in zip(callers, credentials, strict=True)
             ]
         )
-        auth_results = [AuthResult(*one) for one in zip(callers, allowances, strict=True)]
+        auth_results = [AuthResult(caller, allowance) for caller, allowance in zip(callers, allowances, strict=True)]
         for one, auth_result in zip(credentials, auth_results, strict=True):
             self._remember(one.key.hash, auth_result)
         return auth_results
@@ -160,7 +162,7 @@ class Authenticator:
 
     def _remember(self, key_hash: bytes, auth_result: AuthResult) -> None:
         """Remembers a key by a hash of the whole key, since a part of a key would not be secret."""
-        caller, allowance = auth_result
+        caller, allowance = auth_result.caller, auth_result.allowance
         if caller is None:
             self._known.pop(key_hash, None)
             return
@@ -177,7 +179,7 @@ def of_callers(callers: Iterable[Caller]) -> Visibility:
     return of_tenants((caller.company_id, caller.environment) for caller in callers)
 
 
-class Admitted(NamedTuple, Generic[Item, Result]):
+class Admitted(Struct, Generic[Item, Result], frozen=True):
     """A request with a valid key, within its limit and its permissions."""
 
     asked: Submitted[Item, Result]

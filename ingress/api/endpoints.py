@@ -38,7 +38,7 @@ from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
 from domain.telemetry.metrics import FIXES_RECEIVED
 from domain.webhooks.endpoints import delivery_jobs
-from ingress.api.access import NOBODY, refusal_of, unauthorized
+from ingress.api.access import NOBODY, Credentials, refusal_of, unauthorized
 from ingress.api.authenticator import AuthorizedRequest, Item, Result
 from ingress.api.push_pipeline import ReceivedPush
 from ingress.api.request import JSON, Answer, Request
@@ -102,7 +102,7 @@ class Api:
         credentials = request.credentials
         if credentials is None:
             raise unauthorized()
-        by = credentials if request.auth_result is None else credentials._replace(counted=None)
+        by = credentials if request.auth_result is None else Credentials(credentials.key, None)
         answered = await batches.submit(
             AuthorizedRequest(by, permission, item), self._services.authenticator.owner_of(credentials)
         )

@@ -178,7 +178,7 @@ def _magic_answer(error: MagicError, request: Request) -> Answer:
     if error.code == "internal_error":
         return _failure(request)
     used_up = Allowance(allowed=True, remaining=0, retry_after_seconds=1)
-    request.auth_result = (request.auth_result or NOBODY)._replace(allowance=used_up)
+    request.auth_result = AuthResult((request.auth_result or NOBODY).caller, used_up)
     return _problem(rate_limited(used_up))
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
 import redis
 import redis.asyncio
+from msgspec import Struct
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -33,7 +34,7 @@ _decoder = msgspec.json.Decoder(dict[UUID, _Announced])
 Item = TypeVar("Item")
 
 
-class ExpectedOutcome(NamedTuple, Generic[Item]):
+class ExpectedOutcome(Struct, Generic[Item], frozen=True):
     """An expected outcome: a route, the first revision of its input that counts, and the item that waits for it."""
 
     route_id: UUID
@@ -41,7 +42,7 @@ class ExpectedOutcome(NamedTuple, Generic[Item]):
     item: Item
 
 
-class ReceivedOutcome(NamedTuple, Generic[Item]):
+class ReceivedOutcome(Struct, Generic[Item], frozen=True):
     """An outcome that came; None for a later revision, so that the route's state is in the database."""
 
     item: Item
@@ -93,7 +94,7 @@ class Expectation(Generic[Item]):
             self._wake_up.set_result(True)
 
 
-class _Waiting(NamedTuple):
+class _Waiting(Struct, frozen=True):
     expectation: Expectation[Any]
     expected: ExpectedOutcome[Any]
 
@@ -172,6 +173,7 @@ class OutcomeListener:
                 self._waiting[route_id] = later
             else:
                 del self._waiting[route_id]
-            for expectation, expected in waiting:
+            for one in waiting:
+                expected = one.expected
                 if expected.revision <= revision:
-                    expectation.receive(expected.item, outcome if expected.revision == revision else None)
+                    one.expectation.receive(expected.item, outcome if expected.revision == revision else None)

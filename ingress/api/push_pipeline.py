@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
 
 import psycopg
+from msgspec import Struct
 
 from domain import clock
 from domain.contract.shapes import Route, RouteInput
@@ -40,14 +40,14 @@ that was not announced in time, no batch keeps its place until an outcome comes 
 _STORING_THREADS = 2
 
 
-class ReceivedPush(NamedTuple):
+class ReceivedPush(Struct, frozen=True, gc=False):
     """The body of a push, and its trace."""
 
     route: RouteInput
     trace: Trace
 
 
-class RouteAnswer(NamedTuple):
+class RouteAnswer(Struct, frozen=True, gc=False):
     """The answer to a push."""
 
     effect: PushEffect
@@ -57,7 +57,7 @@ class RouteAnswer(NamedTuple):
 WaitingPush = Submitted[ReceivedPush, RouteAnswer]
 
 
-class _Stored(NamedTuple):
+class _Stored(Struct, frozen=True):
     """A stored push that waits for its answer."""
 
     admitted: Admitted[ReceivedPush, RouteAnswer]
@@ -187,9 +187,10 @@ class PushPipeline:
         """Answers pushes until the time is over. Pushes whose import failed and is tried again are left."""
         async for received in expected.outcomes(self._import_wait_seconds):
             self._workers_answer = True
-            await self._note_writes(one for one, _ in received)
+            await self._note_writes(one.item for one in received)
             unknown = []
-            for one, outcome in received:
+            for announced in received:
+                one, outcome = announced.item, announced.outcome
                 if outcome is None or (one.pushed.effect == "replace" and outcome.status != RouteStatus.PENDING):
                     unknown.append(one)
                 elif outcome.status != RouteStatus.PENDING:

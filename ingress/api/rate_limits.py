@@ -4,10 +4,11 @@ Redis counts them for each key, in one place for all processes."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from uuid import UUID
 
 import redis.asyncio
+from msgspec import Struct
 
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
 from domain.ids import shown_id
@@ -118,7 +119,7 @@ PAGES_OF_COMPANY = 6_000
 """Most pages of all drivers of a company in 60 seconds."""
 
 
-class Allowance(NamedTuple):
+class Allowance(Struct, frozen=True, gc=False):
     """The requests that a key has left."""
 
     allowed: bool

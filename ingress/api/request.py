@@ -3,8 +3,8 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
+from msgspec import Struct
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 from uuid_utils import uuid7
@@ -137,7 +137,7 @@ class Request:
         return body
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True, gc=False):
     """The answer to a request. The middleware adds the headers that all answers share."""
 
     status: int

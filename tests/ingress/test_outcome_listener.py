@@ -15,7 +15,7 @@ from domain.lifecycle import RouteStatus
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import ImportOutcome
-from ingress.api.outcome_listener import ExpectedOutcome, OutcomeListener
+from ingress.api.outcome_listener import ExpectedOutcome, OutcomeListener, ReceivedOutcome
 from tests.servers import OwnRedis, own_redis, silent_proxy
 from tests.service import one_below
 
@@ -54,7 +54,7 @@ def test_an_outcome_may_come_before_the_wait_begins() -> None:
     async def scenario(outcomes: OutcomeListener) -> None:
         with outcomes.expect([ExpectedOutcome(A, 1, "A")]) as expected:
             outcomes.deliver(announcement({A: DRAFT}))
-            assert [told async for told in expected.outcomes(10)] == [[("A", DRAFT)]]
+            assert [told async for told in expected.outcomes(10)] == [[ReceivedOutcome("A", DRAFT)]]
 
     run(scenario)
 
@@ -70,11 +70,11 @@ def test_a_batch_receives_its_outcomes_as_they_come() -> None:
         with outcomes.expect(wanted) as expected:
             told = expected.outcomes(0.3)
             outcomes.deliver(announcement({A: DRAFT}))
-            assert await anext(told) == [("A", DRAFT)]
+            assert await anext(told) == [ReceivedOutcome("A", DRAFT)]
             asyncio.get_running_loop().call_later(
                 0.01, outcomes.deliver, announcement({A: SECOND, B: DRAFT, UUID(int=8): DRAFT})
             )
-            assert await anext(told) == [("A again", SECOND), ("B", DRAFT)]
+            assert await anext(told) == [ReceivedOutcome("A again", SECOND), ReceivedOutcome("B", DRAFT)]
             outcomes.deliver(announcement({A: SECOND, B: DRAFT}))  # again, for nobody
             assert [more async for more in told] == []
         outcomes.deliver(announcement({UUID(int=9): DRAFT}))  # too late

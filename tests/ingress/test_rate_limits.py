@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 import redis
 
@@ -108,7 +109,7 @@ def test_a_request_to_the_feed_has_its_own_limit_and_shows_the_rest_of_the_api_s
         last, refused = limiter.take([key_id, key_id], "feed_requests")
         assert last == Allowance(True, 0, 1, 3)
         assert refused is not None
-        assert refused._replace(retry_after_seconds=60) == Allowance(False, 0, 60, 3)
+        assert msgspec.structs.replace(refused, retry_after_seconds=60) == Allowance(False, 0, 60, 3)
         assert 59 - (time.monotonic() - began) <= refused.retry_after_seconds <= 60
         assert take(limiter, uuid4()).remaining == 599
 

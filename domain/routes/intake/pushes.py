@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
+
 from domain.accounts.keys import VALID
 from domain.contract.shapes import RouteInput
 from domain.database.connections import Connection, Tenant, as_json
@@ -21,7 +23,7 @@ from domain.telematics.rechecks import recheck_trucks
 from domain.telemetry.tracing import NO_TRACE, Trace
 
 
-class Push(NamedTuple):
+class Push(Struct, frozen=True, gc=False):
     """A pushed route."""
 
     tenant: Tenant
@@ -36,7 +38,7 @@ class Push(NamedTuple):
         return self.tenant, self.route.external_id
 
 
-class Pushed(NamedTuple):
+class Pushed(Struct, frozen=True, gc=False):
     """The effect of a push on its route."""
 
     route_id: UUID
