@@ -109,6 +109,8 @@ def finish_import(as_json: bool, what: str, report: "ImportReport", **more: str)
             errors.print(f"line {line} is passed over: {printable(message)}", highlight=False)
         if report.passed_over and not report.passed_rows:
             screen.print(f"{counted(report.passed_over, 'line was', 'lines were')} passed over: no purchases of fuel")
+        if report.removed:
+            errors.print(f"stored values that the file removed: {report.told_removed()}", highlight=False)
         if report.unused_columns:
             errors.print(f"columns that are not used: {printable(', '.join(report.unused_columns))}", highlight=False)
         for line, message in sorted(report.rejected):

@@ -21,6 +21,7 @@ from domain.files.reading_ends import UnreadableFile as UnreadableFile
 from domain.files.spreadsheets import excel_text_rows, is_excel_file
 from domain.files.text_rows import RefusedRow, armed, file_text_rows
 from domain.text import printable
+from domain.wording import counted
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
 
@@ -67,6 +68,8 @@ class ImportReport:
     """The first rows that are passed over with a reason, such as those of other products."""
     unused_columns: list[str] = field(default_factory=list)
     """The columns of the file that match no field."""
+    removed: dict[str, int] = field(default_factory=dict)
+    """The number of stored values that the file removed, by column."""
 
     def pass_over(self) -> None:
         self.passed_over = (self.passed_over or 0) + 1
@@ -79,6 +82,10 @@ class ImportReport:
     def told(self) -> str:
         """The rows that were stored, in words."""
         return f"{self.created} created, {self.updated} updated, {self.unchanged} unchanged"
+
+    def told_removed(self) -> str:
+        """The stored values that the file removed, in words: `retail_price of 3 rows`. Empty if there are none."""
+        return ", ".join(f"{column} of {counted(count, 'row')}" for column, count in self.removed.items())
 
     def reject(self, line: int, message: str) -> None:
         """Count a refused row, and keep the first ones. Raises TooManyRefused, which ends the import, after too
@@ -99,6 +106,7 @@ class ImportReport:
             "unchanged": self.unchanged,
             **({"passed_over": self.passed_over} if self.passed_over is not None else {}),
             **({"unused_columns": self.unused_columns} if self.unused_columns else {}),
+            **({"removed": self.removed} if self.removed else {}),
             "refused": self.refused,
             "rejected": [row._asdict() for row in sorted(self.rejected)],
         }

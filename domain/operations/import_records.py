@@ -65,6 +65,8 @@ class StoredImport(NamedTuple):
     fault: str | None
     unused_columns: str | None
     """The names of the file's columns that match no field."""
+    removed: str | None
+    """The stored values that the file removed, in words."""
 
 
 _COLUMNS = ", ".join(StoredImport._fields)
@@ -83,7 +85,7 @@ _RUNNING = Command(
 _BEAT = Command("UPDATE csv_imports SET beat_at = %s, rows_read = %s WHERE id = %s AND finished_at IS NULL")
 _FINISH = Command(
     "UPDATE csv_imports SET finished_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
-    " passed_over = %s, rejected = %s, unused_columns = %s WHERE id = %s AND finished_at IS NULL"
+    " passed_over = %s, rejected = %s, unused_columns = %s, removed = %s WHERE id = %s AND finished_at IS NULL"
 )
 _ADVANCE = Command(
     "UPDATE csv_imports SET beat_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
@@ -154,7 +156,8 @@ def finish(connection: Connection, stored: StoredImport, report: ImportReport, *
     counts = Counts.of(report)
     rows = as_json([row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED]])
     unused = listed_names(report.unused_columns)[:_MOST_UNUSED] if report.unused_columns else None
-    if _FINISH.execute(connection, (now, sum(counts), *counts, rows, unused, stored.id)).rowcount == 0:
+    removed = report.told_removed() or None
+    if _FINISH.execute(connection, (now, sum(counts), *counts, rows, unused, removed, stored.id)).rowcount == 0:
         raise ImportGone
 
 

@@ -99,7 +99,7 @@ def store_deal_rows(
     )
     begin_price_set(connection, "deals", company_id, now=now)
     keep_stored(connection, "deals", _DEAL_KEY, absent & {"valid_to"})  # a discount and a net price exclude each other
-    count_outcomes(connection, "deals", _DEAL_KEY, columns, report)
+    count_outcomes(connection, "deals", _DEAL_KEY, columns, report, ["valid_to"])
     _require_room(connection, company_id, more=report.created)
     # New deals get the next numbers; known deals keep theirs.
     connection.execute(

@@ -9,7 +9,6 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from psycopg import sql
-from psycopg.rows import args_row
 
 from domain.database.connections import Connection
 from domain.database.staging import stage
@@ -76,36 +75,40 @@ def same_key(key: RowKey) -> sql.Composed:
     return sql.SQL(" AND ").join([*always, *optional])
 
 
-class _Counts(NamedTuple):
-    created: int
-    updated: int
-    total: int
-
-
 def count_outcomes(
-    connection: Connection, table: str, key: RowKey, columns: Sequence[str], report: ImportReport
+    connection: Connection,
+    table: str,
+    key: RowKey,
+    columns: Sequence[str],
+    report: ImportReport,
+    removable: Sequence[str] = (),
 ) -> None:
-    """Count the staged rows that are new, changed and unchanged."""
+    """Count the staged rows that are new, changed and unchanged, and the stored values of `removable` columns that they
+    remove."""
     different = sql.SQL("({}) IS DISTINCT FROM ({})").format(
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),
         sql.SQL(", ").join(sql.SQL("new.{}").format(sql.Identifier(name)) for name in columns),
     )
-    counts = (
-        connection.cursor(row_factory=args_row(_Counts))
-        .execute(
-            sql.SQL(
-                "SELECT count(*) FILTER (WHERE stored.ctid IS NULL) AS created,"
-                " count(*) FILTER (WHERE stored.ctid IS NOT NULL AND {different}) AS updated,"
-                " count(*) AS total FROM {staged} new LEFT JOIN {table} stored ON {same_key}"
-            ).format(
-                different=different,
-                staged=sql.Identifier(f"staged_{table}"),
-                table=sql.Identifier(table),
-                same_key=same_key(key),
-            )
+    removed = sql.SQL("ARRAY[{}]::bigint[]").format(
+        sql.SQL(", ").join(
+            sql.SQL("count(*) FILTER (WHERE stored.{0} IS NOT NULL AND new.{0} IS NULL)").format(sql.Identifier(name))
+            for name in removable
         )
-        .fetchone()
     )
+    counts = connection.execute(
+        sql.SQL(
+            "SELECT count(*) FILTER (WHERE stored.ctid IS NULL),"
+            " count(*) FILTER (WHERE stored.ctid IS NOT NULL AND {different}),"
+            " count(*), {removed} FROM {staged} new LEFT JOIN {table} stored ON {same_key}"
+        ).format(
+            different=different,
+            removed=removed,
+            staged=sql.Identifier(f"staged_{table}"),
+            table=sql.Identifier(table),
+            same_key=same_key(key),
+        )
+    ).fetchone()
     assert counts is not None  # noqa: S101
-    report.created, report.updated = counts.created, counts.updated
-    report.unchanged = counts.total - counts.created - counts.updated
+    report.created, report.updated, total, lost = counts
+    report.unchanged = total - report.created - report.updated
+    report.removed = {name: count for name, count in zip(removable, lost, strict=True) if count}

@@ -118,6 +118,8 @@ class StationExists(FuelrouteError):
 
 
 _STATION_KEY = RowKey(["station_id"])
+_REMOVABLE = [field.name for field in msgspec.structs.fields(StationRow) if not field.required][:-1]
+"""The columns that an empty cell removes, and that are told: the time of a price goes with it."""
 _NOT_COLUMNS = ("currency", "unit", "checked_price", "closed_until")
 """Fields of a file's row that are no columns of the table."""
 
@@ -225,7 +227,8 @@ def _store_stations(
     _keep_newer_prices(connection, now=now)
     _keep_doubted(connection, told, report, judge, now=now)
     # An equal price at a later time does not count as a change, but the time is stored.
-    count_outcomes(connection, "stations", _STATION_KEY, [name for name in columns if name != "priced_at"], report)
+    compared = [name for name in columns if name != "priced_at"]
+    count_outcomes(connection, "stations", _STATION_KEY, compared, report, _REMOVABLE)
     assignments = sql.SQL(", ").join(
         sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns if name != "station_id"
     )

@@ -144,6 +144,8 @@ class CsvImports(SQLModel, table=True):
     """Why nothing was imported."""
     unused_columns: str | None = None
     """The names of the file's columns that match no field."""
+    removed: str | None = None
+    """The stored values that the file removed, in words."""
 
 
 class Restores(SQLModel, table=True):

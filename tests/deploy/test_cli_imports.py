@@ -120,6 +120,25 @@ def test_stations_are_imported_for_all_companies(cli: Cli, csv_file: Callable[..
         assert result.out.startswith("stations: ")
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_an_import_of_stations_counts_the_prices_that_it_removed(
+    cli: Cli, csv_file: Callable[..., str], form: tuple[str, ...]
+) -> None:
+    header = "station_id,name,latitude,longitude,retail_price"
+    rows = [f"cli-blank-{number},A,-80,{number}," for number in (1, 2)]
+    cli("stations", "import", csv_file(header, *(f"{row}3.5" for row in rows)))
+
+    told = cli("stations", "import", csv_file(header, *rows), *form)
+
+    assert told.status == 0
+    if form:
+        assert told.document["removed"] == {"retail_price": 2}
+        assert "removed" not in cli("stations", "import", csv_file(header, *rows), *form).document
+    else:
+        assert told.out == "stations: 0 created, 2 updated, 0 unchanged\n"
+        assert "stored values that the file removed: retail_price of 2 rows\n" in told.err
+
+
 def test_an_import_wakes_the_routes_that_waited(
     cli: Cli,
     fleet: Fleet,

@@ -109,7 +109,8 @@ def test_a_file_changes_only_the_columns_that_it_has(
     assert counts(stations_of("{},A Plaza,41.6,-87.3,2020-01-01T00:00:00Z", header=times)) == (0, 0, 1)
     assert station(database, stations_of).priced_at == later
     emptied = "station_id,name,latitude,longitude,brand,retail_price"
-    assert counts(stations_of("{},A Plaza,41.6,-87.3,,", at=later, header=emptied)) == (0, 1, 0)
+    report = stations_of("{},A Plaza,41.6,-87.3,,", "{}-2,B,41.7,-87.3,,", at=later, header=emptied)
+    assert (counts(report), report.removed) == ((0, 1, 1), {"brand": 1, "retail_price": 1})
     row = station(database, stations_of)
     assert (row.brand, row.city, row.retail_price, row.priced_at) == (None, "Gary", None, None)
 
@@ -158,17 +159,19 @@ def test_a_deal_keeps_its_last_day_when_the_file_has_no_such_column(
 ) -> None:
     fleet = make_fleet(connection)
 
-    def load(header: str, row: str) -> tuple[int, int, int]:
-        return counts(store_deal_rows(connection, fleet.company_id, csv_file(header, row), now=now))
+    def load(header: str, row: str) -> ImportReport:
+        return store_deal_rows(connection, fleet.company_id, csv_file(header, row), now=now)
 
-    assert load("station_id,discount_per_gallon,valid_to", "S1,0.25,2026-12-31") == (1, 0, 0)
-    assert load("station_id,net_price", "S1,3.10") == (0, 1, 0)
+    assert counts(load("station_id,discount_per_gallon,valid_to", "S1,0.25,2026-12-31")) == (1, 0, 0)
+    swapped = load("station_id,net_price", "S1,3.10")
+    assert (counts(swapped), swapped.removed) == ((0, 1, 0), {})
 
     query = "SELECT discount_per_gallon, net_price, valid_to FROM deals WHERE company_id = %s"
     assert [tuple(row) for row in named(connection).execute(query, (fleet.company_id,)).fetchall()] == [
         (None, 3.1, date(2026, 12, 31))
     ]
-    assert load("station_id,net_price,valid_to", "S1,3.10,") == (0, 1, 0)
+    endless = load("station_id,net_price,valid_to", "S1,3.10,")
+    assert (counts(endless), endless.removed) == ((0, 1, 0), {"valid_to": 1})
     assert [row.valid_to for row in named(connection).execute(query, (fleet.company_id,)).fetchall()] == [None]
 
 

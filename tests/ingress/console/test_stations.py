@@ -219,6 +219,20 @@ def test_a_station_is_added_once_retired_and_brought_back(world: World, operator
     assert station(world, station_id)[6] is None
 
 
+def test_the_page_of_an_import_counts_the_prices_that_it_removed(
+    world: World, operator: Browser, station_id: str
+) -> None:
+    header = "station_id,name,brand,latitude,longitude,retail_price\n"
+
+    said = import_file(operator, "stations", f"{header}{station_id},Lakeside,Pilot,41.7,-86,\n")
+
+    assert "0 rows added, 1 changed, 0 unchanged" in said
+    assert "Stored values that the file removed: retail_price of 1 row ." in said
+    assert station(world, station_id)[4] is None
+    again = import_file(operator, "stations", f"{header}{station_id},Lakeside,Pilot,41.7,-86,\n")
+    assert "the file removed" not in again
+
+
 def test_stations_are_imported_with_bad_lines(world: World, operator: Browser, station_id: str) -> None:
     said = import_file(
         operator,
