@@ -1,7 +1,7 @@
 """Merges rows of a CSV file into the stored vehicles or drivers: finds the record that a row means, and the changes
 that it makes. Rules only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 from uuid import UUID
@@ -22,6 +22,14 @@ class Record:
     values: dict[str, CellValue]
     line: int | None = None
     """The line of the file that means this record."""
+    before: dict[str, CellValue] | None = None
+    """The values before that line changed them: empty for a new record, None for one that is not changed."""
+
+    def line_that_gave(self, key: str) -> int:
+        """The line that gave the record its value of `key`; 0 if the record had it before."""
+        if self.line is None or self.before is None or self.before.get(key) == self.values[key]:
+            return 0
+        return self.line
 
 
 class Merged(NamedTuple, Generic[RowShape]):
@@ -43,9 +51,9 @@ def merge_rows(
 ) -> Merged[RowShape]:
     """Merges rows into stored records. An empty cell leaves a stored value as it is. A row that fits several records,
     or the record of an earlier line, goes into the report. `second_is_own`: no two records share a second key, as with
-    VINs, but not with names."""
+    VINs, but not with names. Then a row that gives a record the second key of another one goes into the report, too."""
     records = _Records(keys, stored, second_is_own=second_is_own)
-    merged: Merged[RowShape] = Merged([], [], [])
+    changed: dict[UUID, tuple[Record, RowShape]] = {}
     for number, row, cleared, _ in lines:
         named: dict[str, CellValue] = {
             name: value for name, value in msgspec.structs.asdict(row).items() if value is not None
@@ -57,8 +65,7 @@ def merge_rows(
             report.reject(number, str(error))
             continue
         if record is None:
-            record = Record(new_id(), dict.fromkeys(row.__struct_fields__) | given)
-            merged.inserts.append(record)
+            record = Record(new_id(), dict.fromkeys(row.__struct_fields__) | given, before={})
             report.created += 1
         elif record.line is not None:
             report.reject(number, f"the same one is already on line {record.line}")
@@ -68,13 +75,45 @@ def merge_rows(
             record.line = number
             continue
         else:
-            record.values |= given
-            merged.updates.append(record)
+            record.before, record.values = record.values, record.values | given
             report.updated += 1
         record.line = number
         records.add(record)
-        merged.rows.append(row)
-    return merged
+        changed[record.id] = record, row
+    if second_is_own:
+        for refused in _refuse_shared(records, [record for record, _ in changed.values()], keys, report):
+            del changed[refused]
+    updates = [record for record, _ in changed.values() if record.before]
+    inserts = [record for record, _ in changed.values() if not record.before]
+    return Merged(updates, inserts, [row for _, row in changed.values()])
+
+
+def _refuse_shared(
+    records: "_Records", changed: Iterable[Record], keys: tuple[str, str], report: ImportReport
+) -> Iterator[UUID]:
+    """Takes back the rows that gave a record the second key of another one, and puts them into the report. The records
+    are judged as the whole file leaves them, so two of them may exchange their keys. Of several rows that give the same
+    key, the first one stays if no record had the key before. Yields the ids of the records."""
+    first, second = keys
+    waiting = dict.fromkeys(record.values[second] for record in changed)
+    while waiting:
+        value, _ = waiting.popitem()
+        holders = sorted(records.having(second, value), key=lambda one: one.line_that_gave(second))
+        for record in holders[1:]:
+            line = record.line_that_gave(second)
+            if not line:
+                continue
+            owner = holders[0].values[first]
+            named = f"{first} {owner}" if owner is not None else f"a stored record without {first}"
+            report.reject(line, f"the {second} {value} is that of {named}: correct that one first, or retire it")
+            if record.before:
+                report.updated -= 1
+                record.values = record.before
+                waiting[record.values[second]] = None  # another row may have given it to another record
+            else:
+                report.created -= 1
+                record.values = dict.fromkeys(record.values)
+            yield record.id
 
 
 class _Ambiguous(Exception):
@@ -92,6 +131,7 @@ class _Records:
     | unit 102, VIN Y | B, which has no unit number yet |
     | unit 102, VIN X | A, which has a new unit number |
     | VIN X | A |
+    | unit 101, VIN Y | nothing, unless another row gives B another VIN: both are stored vehicles |
 
     With external id and name, and the driver A (id 1, Ann): a row with id 2 and the name Ann is another Ann.
     """
@@ -113,11 +153,11 @@ class _Records:
         """The record that a row means; None for a new one. Raises _Ambiguous if it fits several, and the row goes into
         the report."""
         first, second = self._keys
-        found = self._having(first, given)
+        found = self.having(first, given.get(first))
         if not found:
             found = [
                 record
-                for record in self._having(second, given)
+                for record in self.having(second, given.get(second))
                 if self._second_is_own or first not in given or record.values[first] is None
             ]
         if len(found) > 1:
@@ -125,6 +165,7 @@ class _Records:
             raise _Ambiguous(f"fits {len(found)} stored records: {what_to_do}")
         return found[0] if found else None
 
-    def _having(self, key: str, given: dict[str, CellValue]) -> list[Record]:
-        known = self._by.get((key, given[key]), []) if key in given else []
-        return [record for record in known if record.values[key] == given[key]]  # an earlier line may have cleared it
+    def having(self, key: str, value: CellValue) -> list[Record]:
+        """The records with this value; none for None."""
+        known = self._by.get((key, value), [])
+        return [record for record in known if record.values[key] == value]  # an earlier line may have cleared it

@@ -131,11 +131,16 @@ def store_vehicles(
 _UNIT_NUMBER_TAKEN = Command(
     "SELECT FROM vehicles WHERE company_id = %s AND unit_number = %s AND id <> %s AND retired_at IS NULL"
 )
+_VIN_TAKEN = Command(
+    "SELECT FROM vehicles one WHERE company_id = %s AND vin = %s AND id <> %s AND retired_at IS NULL AND NOT EXISTS ("
+    "SELECT FROM vehicles same WHERE same.company_id = one.company_id AND same.id = %s AND same.vin = one.vin)"
+)
+"""Another vehicle has the VIN. One that has it already keeps it: older releases stored VINs twice."""
 
 
 def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
     """Adds one vehicle and returns its id. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
-    RetiredCompany, and AlreadyInFleet if another vehicle has the unit number."""
+    RetiredCompany, and AlreadyInFleet if another vehicle has the unit number or the VIN."""
     lock_company(connection, company_id)
     record = Record(new_id(), asdict(row))
     _require_free(connection, company_id, record)
@@ -145,7 +150,7 @@ def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> 
 
 def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
     """Stores the vehicle's values from `row`. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
-    RetiredCompany, UnknownTarget, and AlreadyInFleet if another vehicle has the unit number."""
+    RetiredCompany, UnknownTarget, and AlreadyInFleet if another vehicle has the unit number or the VIN."""
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "vehicle", vehicle_id)
     record = Record(vehicle_id, asdict(row))
@@ -165,8 +170,10 @@ def change_tank(connection: Connection, company_id: UUID, vehicle_id: UUID, gall
 
 
 def _require_free(connection: Connection, company_id: UUID, record: Record) -> None:
-    """Check that no other vehicle has the unit number. Raises AlreadyInFleet, whose text people see. The company is
-    locked."""
-    unit_number = record.values["unit_number"]
+    """Check that no other vehicle has the unit number or the VIN. Raises AlreadyInFleet, whose text people see. The
+    company is locked."""
+    unit_number, vin = record.values["unit_number"], record.values["vin"]
     if _UNIT_NUMBER_TAKEN.first(connection, (company_id, unit_number, record.id)) is not None:
         raise AlreadyInFleet("vehicle", "unit number", str(unit_number))
+    if _VIN_TAKEN.first(connection, (company_id, vin, record.id, record.id)) is not None:
+        raise AlreadyInFleet("vehicle", "VIN", str(vin))

@@ -149,7 +149,7 @@ def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRu
 
 
 def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow, by: Actor) -> UUID:
-    """Adds one vehicle. Returns its id. Raises AlreadyInFleet if another vehicle has the unit number."""
+    """Adds one vehicle. Returns its id. Raises AlreadyInFleet if another vehicle has the unit number or the VIN."""
     vehicle_id = store_vehicle(connection, company_id, row)
     record_about(connection, by, "add", "veh", vehicle_id, company_id=company_id)
     _import_for_vehicle(connection, company_id, row)
@@ -158,7 +158,7 @@ def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow, by: A
 
 def edit_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow, by: Actor) -> None:
     """Changes one vehicle. Routes that it was matched to keep it. Raises UnknownTarget, and AlreadyInFleet if another
-    vehicle has the unit number."""
+    vehicle has the unit number or the VIN."""
     change_vehicle(connection, company_id, vehicle_id, row)
     record_about(connection, by, "change", "veh", vehicle_id, company_id=company_id)
     _import_for_vehicle(connection, company_id, row)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport
 from domain.queue.jobs import import_routes_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles
@@ -173,12 +174,44 @@ def test_a_truck_with_a_known_vin_gets_its_new_unit_number_and_another_may_take_
 def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
-    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "101,1XKAD49X0CJ000301"))
-    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "102,1XKAD49X0CJ000301"))
+    connection.execute("UPDATE vehicles SET vin = '1XKAD49X0CJ000301' WHERE company_id = %s", (fleet.company_id,))
 
     report = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "302,1XKAD49X0CJ000301"))
 
     assert rejected(report) == {2: "fits 2 stored records: correct their vin first"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "vins", "refused"),
+    [
+        (["101,Y"], "101 X, 102 Y, 103 Z", {2: "102"}),
+        (["104,Y", "102,W"], "101 X, 102 W, 103 Z, 104 Y", {}),
+        (["101,Y", "102,X"], "101 Y, 102 X, 103 Z", {}),
+        (["101,Y", "102,W"], "101 Y, 102 W, 103 Z", {}),
+        (["101,Y", "102,-"], "101 Y, 102 -, 103 Z", {}),
+        (["101,W", "102,W"], "101 W, 102 Y, 103 Z", {3: "101"}),
+        (["104,W", "101,W"], "101 X, 102 Y, 103 Z, 104 W", {3: "104"}),
+        (["101,Y", "102,Z"], "101 X, 102 Y, 103 Z", {2: "102", 3: "103"}),
+        (["101,Y", "104,X"], "101 X, 102 Y, 103 Z", {2: "102", 3: "101"}),
+    ],
+)
+def test_no_row_gives_a_vehicle_the_vin_that_another_one_has_in_the_end(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, rows: list[str], vins: str, refused: dict[int, str]
+) -> None:
+    def imported_rows(*short: str) -> ImportReport:
+        lines = (f"{row[:-1]}{'1XKAD49X0CJ00000' if row[-1] != '-' else ''}{row[-1]}" for row in short)
+        return import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", *lines))
+
+    imported_rows("101,X", "102,Y", "103,Z")
+
+    report = imported_rows(*rows)
+
+    stored = [f"{unit} {(one.vin or '-')[-1]}" for unit, one in vehicles(connection, fleet).items()]
+    assert ", ".join(sorted(stored)) == vins
+    told = rejected(report)
+    assert sum(counts(report)) == len(rows) - len(refused) == len(rows) - len(told)
+    for line, owner in refused.items():
+        assert f"is that of unit_number {owner}: correct that one first, or retire it" in told[line]
 
 
 def test_a_vehicle_named_twice_in_a_file_is_refused_the_second_time(

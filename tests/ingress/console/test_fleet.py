@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
+import httpx
 import pytest
 from cryptography.fernet import Fernet
 
@@ -169,8 +170,25 @@ def test_a_new_driver_and_a_new_vehicle_are_added(world: World) -> None:
     assert "Cy Young" in words(browser.look(answer.headers["location"]))
     answer = browser.submit("/drivers/new", name="Di Young", external_id="D-3")
     assert "There is a driver with the external id 'D-3' already" in words(answer.text)
-    assert browser.submit("/vehicles/new", unit_number="103").status_code == 303
+    vin = "1XKAD49X0CJ000103"
+    assert browser.submit("/vehicles/new", unit_number="103", vin=vin).status_code == 303
+    answer = browser.submit("/vehicles/new", unit_number="104", vin=vin)
+    assert f"There is a vehicle with the VIN '{vin}' already" in words(answer.text)
     assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102", "103"]
+
+
+def test_no_vehicle_gets_the_vin_of_another_one_but_one_that_has_it_may_keep_it(world: World) -> None:
+    fleet, vin = world.new_fleet(), "1XKAD49X0CJ000101"
+    browser = world.browser(Role.OWNER, fleet)
+
+    def save(**typed: str) -> httpx.Response:
+        shown = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[1])
+        return browser.submit("/vehicles/one", **shown | typed)
+
+    assert f"There is a vehicle with the VIN '{vin}' already" in words(save(vin=vin).text)
+    with world.database.transaction() as connection:  # as older releases stored it
+        connection.execute("UPDATE vehicles SET vin = %s WHERE company_id = %s", (vin, fleet.company_id))
+    assert save(make="Mack").status_code == 303
 
 
 def test_a_contact_is_stored_sealed_kept_and_never_shown(world: World) -> None:
