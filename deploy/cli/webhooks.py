@@ -143,7 +143,7 @@ def webhooks_remove(
 def webhooks_rotate_secret(
     company_id: CompanyId, endpoint_id: EndpointId, reason: Why = "", as_json: AsJson = False
 ) -> None:
-    """Makes a new secret and prints it. For 24 hours the former one signs as well."""
+    """Makes a new secret and prints it. For 24 hours the former ones sign as well."""
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         contacts = Contacts.of(get_settings())
         made = endpoints.rotate_secret(

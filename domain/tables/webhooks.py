@@ -30,7 +30,8 @@ class WebhookEndpoints(SQLModel, table=True):
     secret: str
     """Sealed like contacts; see `accounts/contacts.py`."""
     former_secret: str | None = None
-    """The secret before the last rotation. It signs along with the new one until `former_secret_until`."""
+    """The secrets before the last rotations, divided by spaces, the latest first. They sign along with the new one
+    until `former_secret_until`."""
     former_secret_until: datetime | None = time_column(null=True)
     created_at: datetime = time_column(now=True)
     disabled_at: datetime | None = time_column(null=True)

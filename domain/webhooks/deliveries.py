@@ -22,7 +22,7 @@ from domain.lifecycle import Environment
 from domain.routes.traces import traces_of
 from domain.settings import Settings
 from domain.telemetry.tracing import NO_TRACE, Trace
-from domain.webhooks.endpoints import disable_endpoint
+from domain.webhooks.endpoints import disable_endpoint, former_secrets
 from domain.webhooks.events import CapturedEvent, prepare_payloads
 
 GONE = 410
@@ -191,7 +191,7 @@ def _open_secrets(target: _Target, contacts: Contacts, now: datetime) -> list[st
     try:
         secrets = [contacts.open(target.secret) or ""]
         if target.former_secret_until is not None and now < target.former_secret_until:
-            secrets.append(contacts.open(target.former_secret) or "")
+            secrets += former_secrets(target.former_secret, contacts)
     except UnreadableContact:
         return []
     return [secret for secret in secrets if secret]

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import Contacts, SealedColumn
+from domain.accounts.contacts import Contacts, SealedColumn, UnreadableContact
 from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
@@ -25,7 +25,10 @@ MOST_ENDPOINTS = 10
 """Most endpoints of a company in one environment."""
 
 SECRET_OVERLAP = timedelta(hours=24)
-"""Time after a rotation in which the former secret signs, too."""
+"""Time after a rotation in which the former secrets sign, too."""
+
+MOST_FORMER_SECRETS = 5
+"""Most secrets that sign beside the new one: each is a part of a header of every request."""
 
 LONGEST_DESCRIPTION = 200
 _SECRET_BYTES = 32
@@ -194,20 +197,52 @@ def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
 
 _ROTATE = Statement(
     Endpoint,
-    "UPDATE webhook_endpoints SET former_secret = secret, former_secret_until = %s, secret = %s"
+    "UPDATE webhook_endpoints SET former_secret = %s, former_secret_until = %s, secret = %s"
     f" WHERE company_id = %s AND id = %s RETURNING {ENDPOINTS.columns}",
+)
+
+
+class _Secrets(NamedTuple):
+    secret: str
+    former_secret: str | None
+
+
+_SECRETS = Statement(
+    _Secrets,
+    "SELECT secret, CASE WHEN former_secret_until > %s THEN former_secret END AS former_secret FROM webhook_endpoints"
+    " WHERE company_id = %s AND id = %s",
 )
 
 
 def rotate_secret(
     connection: Connection, company_id: UUID, endpoint_id: UUID, by: Actor, *, contacts: Contacts, now: datetime
 ) -> NewSecret:
-    """Gives it a new secret. The former one signs along with it for a day. Raises UnknownEndpoint."""
+    """Gives it a new secret. The former one signs along with it for a day, and so do those that still sign because of
+    earlier rotations: nobody knows which one the receiver has. Raises UnknownEndpoint, and UnusableEndpoint after too
+    many rotations within a day."""
     secret = _new_secret()
-    parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
     ENDPOINTS.lock(connection, company_id, endpoint_id)
+    stored = _SECRETS.one(connection, (now, company_id, endpoint_id))
+    former = stored.secret if stored.former_secret is None else _joined(stored.secret, stored.former_secret, contacts)
+    parameters = (former, now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
     record_about(connection, by, Action("webhooks.rotate_secret"), "whe", endpoint_id, company_id=company_id)
     return NewSecret(_ROTATE.one(connection, parameters), secret)
+
+
+def _joined(secret: str, former: str, contacts: Contacts) -> str | None:
+    """Secrets to store as the former ones, sealed together. A space divides them."""
+    try:
+        secrets = [contacts.open(secret) or "", *former_secrets(former, contacts)]
+    except UnreadableContact:
+        return secret  # those that cannot be opened sign nothing
+    if len(secrets) > MOST_FORMER_SECRETS:
+        raise UnusableEndpoint(f"{MOST_FORMER_SECRETS} former secrets still sign: wait a day after the last rotation")
+    return contacts.seal(" ".join(secrets))
+
+
+def former_secrets(stored: str | None, contacts: Contacts) -> list[str]:
+    """The former secrets, the latest first. Raises UnreadableContact if they cannot be opened."""
+    return (contacts.open(stored) or "").split()
 
 
 def _new_secret() -> str:

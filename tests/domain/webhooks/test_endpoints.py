@@ -2,6 +2,7 @@
 
 import base64
 import secrets as random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import pytest
@@ -11,13 +12,14 @@ from domain.accounts.companies import RetiredCompany, retire_company
 from domain.accounts.contacts import IN_CLEAR, Contacts, is_sealed
 from domain.database.connections import Connection
 from domain.settings import Settings
-from domain.webhooks.deliveries import claim_deliveries
+from domain.webhooks.deliveries import claim_deliveries, release_claims
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import (
     ENDPOINT_SECRETS,
     ENDPOINTS,
     FORMER_ENDPOINT_SECRETS,
     MOST_ENDPOINTS,
+    MOST_FORMER_SECRETS,
     EndpointChanges,
     UnknownEndpoint,
     UnusableEndpoint,
@@ -72,6 +74,35 @@ def test_secrets_are_sealed_and_sign_all_the_same(
     assert batch.secrets == [rotated.secret, made.secret]
     assert made.secret.startswith("whsec_")
     assert len(base64.b64decode(made.secret.removeprefix("whsec_"))) == 32
+
+
+def test_further_rotations_within_a_day_end_no_secret(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    key = new_key()
+    contacts, sealing = Contacts(key), settings.model_copy(update={"contact_key": SecretStr(key)})
+    made = make_endpoint(connection, fleet.live, contacts=contacts)
+    endpoint_id = made.endpoint.id
+    send_test(connection, fleet.company_id, endpoint_id, DOT, now=now)
+
+    def rotated(at: datetime) -> str:
+        return rotate_secret(connection, fleet.company_id, endpoint_id, DOT, contacts=contacts, now=at).secret
+
+    def signing(at: datetime) -> Sequence[str]:
+        batch = claim_deliveries(connection, endpoint_id, most=1, settings=sealing, now=at)
+        assert batch is not None
+        release_claims(connection, endpoint_id, batch.claimed, now=at)
+        return batch.secrets
+
+    second, third = rotated(now), rotated(now + timedelta(hours=23))
+    assert signing(now + timedelta(hours=23)) == [third, second, made.secret]
+    assert all(is_sealed(secret or "") for secret in stored(connection, fleet))
+    later = now + timedelta(hours=47)
+    assert signing(later) == [third]
+    secrets = [third, *(rotated(later) for _ in range(MOST_FORMER_SECRETS))]
+    with pytest.raises(UnusableEndpoint, match="5 former secrets still sign"):
+        rotated(later)
+    assert signing(later) == secrets[::-1]
 
 
 def test_housekeeping_seals_secrets_with_the_newest_key(connection: Connection, fleet: Fleet, now: datetime) -> None:

@@ -136,7 +136,7 @@ def test_an_endpoint_is_changed_disabled_enabled_rotated_and_removed(
 
     rotated = owner.submit(f"{path}/rotate-secret")
     assert _SECRET.search(rotated.text) is not None
-    assert "also signed with the former secret until" in words(rotated.text)
+    assert "also signed with the former secrets until" in words(rotated.text)
 
     assert owner.submit(f"{path}/remove").status_code == 303
     assert endpoints_of(world, fleet) == []
