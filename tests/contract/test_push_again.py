@@ -24,7 +24,8 @@ def test_an_identical_push_answers_200_and_the_same_route(client: Client, now: d
 
 
 def test_an_identical_push_may_be_written_differently(client: Client, now: datetime) -> None:
-    """Decision 4: key order, unknown fields, null for nothing and another offset make no other body."""
+    """Decision 4: key order, unknown fields, null for nothing, a window without ends and another offset make no other
+    body."""
     body = route_body(now, stops=[{**JOLIET, "latitude": 41}, NEWARK])
     first = accepted(client.push(body), 201)
     put_in_status(client, first["id"], "planned", plan=PLAN)
@@ -32,7 +33,10 @@ def test_an_identical_push_may_be_written_differently(client: Client, now: datet
     other = dict(reversed(body.items())) | {"note": "ignored", "reference": None}
     other["vehicle"] = {"vin": None, "unitNumber": "101"}
     other["scheduledStart"] = (now.replace(tzinfo=None) - timedelta(hours=6)).isoformat() + ".000-06:00"
-    other["stops"] = [{**JOLIET, "latitude": 41.0, "address": None, "arrivalWindow": None}, NEWARK]
+    other["stops"] = [
+        {**JOLIET, "latitude": 41.0, "address": None, "arrivalWindow": None},
+        NEWARK | {"arrivalWindow": {}},
+    ]
 
     assert accepted(client.push(other), 200) == planned
     assert planned["fuelPlan"] is not None

@@ -12,9 +12,20 @@ def _value_of(field: PushedField) -> str:
     return text if field.type == "text" else f"({text})::{field.type}"
 
 
-PUSHED_COLUMNS = ", ".join([*(field.column for field in PUSHED_FIELDS), "stops"])
-PUSHED_VALUES = ", ".join([*map(_value_of, PUSHED_FIELDS), "pushed.body->'stops'"])
+_FIELD_COLUMNS = ", ".join(field.column for field in PUSHED_FIELDS)
+_FIELD_VALUES = ", ".join(map(_value_of, PUSHED_FIELDS))
+
+PUSHED_COLUMNS = f"{_FIELD_COLUMNS}, stops"
+PUSHED_VALUES = f"{_FIELD_VALUES}, pushed.body->'stops'"
 """The values of `PUSHED_COLUMNS`, in order."""
+
+_WITHOUT_EMPTY_WINDOWS = """replace(({})::text, ', "arrivalWindow": {{}}', '')"""
+
+SAME_INPUT = f"""(ROW ({_FIELD_COLUMNS}) IS NOT DISTINCT FROM ROW ({_FIELD_VALUES}) AND (
+    stops = pushed.body->'stops'
+    OR {_WITHOUT_EMPTY_WINDOWS.format("stops")} = {_WITHOUT_EMPTY_WINDOWS.format("pushed.body->'stops'")}))"""
+"""True if the push brings the stored input again. A window without ends is no window; a stop's window is the last of
+its fields in the text of jsonb, after the coordinates."""
 
 TRACE_COLUMNS = "request_id, traceparent"
 TRACE_VALUES = "pushed.request_id, pushed.traceparent"

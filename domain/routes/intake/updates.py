@@ -14,7 +14,14 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
 from domain.queue.jobs import SWEEP_GRACE
-from domain.routes.intake.pushed_columns import NAMED_ROUTE, PUSHED_COLUMNS, PUSHED_VALUES, TRACE_COLUMNS, TRACE_VALUES
+from domain.routes.intake.pushed_columns import (
+    NAMED_ROUTE,
+    PUSHED_COLUMNS,
+    PUSHED_VALUES,
+    SAME_INPUT,
+    TRACE_COLUMNS,
+    TRACE_VALUES,
+)
 from domain.routes.transitions import START_OVER
 from domain.telemetry.tracing import NO_TRACE, Trace
 
@@ -48,8 +55,7 @@ class _LockedRow(NamedTuple):
 _LOCK = Statement(
     _LockedRow,
     f"""
-    SELECT pushed.position, r.id, r.status, r.revision,
-           ROW ({PUSHED_COLUMNS}) IS NOT DISTINCT FROM ROW ({PUSHED_VALUES}) AS same_input
+    SELECT pushed.position, r.id, r.status, r.revision, {SAME_INPUT} AS same_input
     FROM jsonb_to_recordset(%s)
          AS pushed (position int, company_id uuid, environment text, "externalId" text, body jsonb)
     JOIN {NAMED_ROUTE}
