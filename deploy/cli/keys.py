@@ -8,6 +8,7 @@ from deploy.cli.arguments import AsJson, CompanyId, acting, read_moment
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import show_sentence, show_table
 from deploy.cli.storing import transaction, transaction_about
+from domain import clock
 from domain.accounts import companies, keys
 from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id, with_shown_ids
@@ -43,6 +44,8 @@ def keys_create(
     expiry = read_moment("--expires-at", expires_at) if expires_at is not None else None
     with transaction() as connection:
         companies.require_company(connection, company_id)
+        if expiry is not None and expiry <= clock.now():
+            raise CommandFailed(f"--expires-at: {expires_at} is past, so the key would never work")
         made = keys.create_key(
             connection, company_id, acting(), name=name, environment=environment, scopes=scopes, expires_at=expiry
         )

@@ -66,6 +66,13 @@ def test_an_unknown_company_is_reported_in_one_sentence(
             ),
             "--expires-at: Expected an RFC 3339 date-time",
         ),
+        (
+            (
+                *("keys", "create", "--company", "COMPANY", "--name", "x", "--environment", "live"),
+                *("--scope", "routes:read", "--expires-at", "2026-01-31T00:00:00Z"),
+            ),
+            "--expires-at: 2026-01-31T00:00:00Z is past",
+        ),
         (("vehicles", "import", "--company", "COMPANY", "/nowhere.csv"), "cannot read /nowhere.csv"),
         (("stations", "import", "/nowhere.csv", "--json"), "cannot read /nowhere.csv"),
         (
