@@ -61,6 +61,16 @@ def test_figures_update_by_themselves_and_keep_focus_and_typed_text(
     ).to_be_visible()
 
 
+def test_the_time_of_the_last_look_is_in_the_zone_of_all_times_of_the_page(
+    people: People, console: tuple[str, ExitStack]
+) -> None:
+    page = queues_page(people, console[0])
+    zone = page.evaluate("document.documentElement.dataset.zone")
+    assert zone == "UTC"
+    page.evaluate("document.documentElement.dataset.zone = 'America/Denver'")
+    expect(page.locator("[data-heard]")).to_have_text(re.compile(r"looked again at \d\d:\d\d:\d\d M[SD]T$"))
+
+
 def test_the_top_line_says_when_measuring_stops_and_when_it_resumes(
     people: People, console: tuple[str, ExitStack], settings: Settings
 ) -> None:

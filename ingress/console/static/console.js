@@ -27,23 +27,27 @@ document.addEventListener("keydown", (event) => {
   opened.querySelector("summary").focus();
 });
 
+// The time of day in the company's zone and form, as all times of the page.
+const clockOfPage = (at) => new Date(at).toLocaleTimeString("en-US", {
+  hourCycle: "h23", timeZone: document.documentElement.dataset.zone, timeZoneName: "short",
+});
+
 // A part that updates itself: <div data-stream="ADDRESS"> shows what the stream of events tells. When it tells nothing
 // for a while, #still says so: figures that stand still look like those of a healthy service. A hidden page has no stream.
 const QUIET_MS = 12_000;
 for (const part of document.querySelectorAll("[data-stream]")) {
   const still = document.getElementById("still"), full = document.getElementById("full");
-  const clock = (at) => new Date(at).toLocaleTimeString();
   let source, opened = 0, heard = Date.now();
   const show = () => {
     const isStill = Date.now() - heard > QUIET_MS && full.hidden;
-    if (isStill) still.querySelector("[data-since]").textContent = `since ${clock(heard)}`;
+    if (isStill) still.querySelector("[data-since]").textContent = `since ${clockOfPage(heard)}`;
     still.hidden = !isStill;
     part.classList.toggle("still", isStill || !full.hidden);
   };
   const hear = () => {
     heard = Date.now();
     if (!part.isConnected) return;
-    document.querySelector("[data-heard]").textContent = `; looked again at ${clock(heard)}`;
+    document.querySelector("[data-heard]").textContent = `; looked again at ${clockOfPage(heard)}`;
     show();
   };
   const open = () => {

@@ -172,7 +172,7 @@ const listen = () => {
 };
 const showStillness = () => {
   const isStill = Date.now() - heard > QUIET_MS && full.hidden;
-  if (isStill) still.querySelector("[data-since]").textContent = `since ${new Date(heard).toLocaleTimeString()}`;
+  if (isStill) still.querySelector("[data-since]").textContent = `since ${clockOfPage(heard)}`;
   still.hidden = !isStill;
 };
 const hear = () => {
