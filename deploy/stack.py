@@ -20,6 +20,7 @@ from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.forks import Forked, answer_of_fork, fork, fork_command, load_service
 from deploy.processes import FUELROUTE, Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
+from domain.addresses import reachable
 from domain.database.checks import check_servers
 from domain.errors import FuelrouteError
 from domain.queue.jobs import QUEUES
@@ -282,13 +283,6 @@ def _says(log: Path, event: str) -> Callable[[], bool]:
             return event.encode() in lines.read()
 
     return said
-
-
-def reachable(host: str) -> str:
-    """The address of this machine for people and for other commands."""
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
 
 
 def stop_on_signals(supervisor: Supervisor) -> None:

@@ -26,6 +26,13 @@ _SENTINELS = re.compile(
 _SENTINEL_PORT = 26379
 
 
+def reachable(host: str) -> str:
+    """The host in the URL of a server that listens on this address of the machine."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
 def postgres_address(url: str, *, takes_changes: bool = True) -> str:
     """Checks `url`, a URL or `name=value` pairs as libpq reads them, and returns it. Without `takes_changes` any of its
     hosts will do. Raises ValueError for an unusable one, with a text for the operator."""

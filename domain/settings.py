@@ -19,6 +19,7 @@ from domain.addresses import (
     open_http_address,
     postgres_address,
     public_page_address,
+    reachable,
     redis_address,
     replica_address,
 )
@@ -576,7 +577,7 @@ class Settings(BaseSettings):
 
     def http_url(self) -> str:
         """The address of the ingress: that of the stack running in `data`, or by this process's own settings."""
-        return self._of_running_stack("http_url") or f"http://{self.host}:{self.port}"
+        return self._of_running_stack("http_url") or f"http://{reachable(self.host)}:{self.port}"
 
     def roads_url(self) -> str | None:
         """The address of Valhalla: the setting's, or that of the stack running in `data`."""
@@ -588,8 +589,8 @@ class Settings(BaseSettings):
 
     def console_address(self) -> str:
         """The address of the console for people."""
-        own = self._of_running_stack("console_url") or f"http://{self.console_host}:{self.console_port_or_next()}"
-        return (self.console_url or own).rstrip("/")
+        own = f"http://{reachable(self.console_host)}:{self.console_port_or_next()}"
+        return (self.console_url or self._of_running_stack("console_url") or own).rstrip("/")
 
     def driver_page_address(self) -> str | None:
         """The public address of the driver's page, without a path; None where there is no such page."""

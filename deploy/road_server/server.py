@@ -14,8 +14,9 @@ from deploy.road_server.extracts import checked_extract
 from deploy.road_server.sizing import needs_of
 from deploy.road_server.tiles import RoadsFolder
 from deploy.road_server.valhalla_wheel import ValhallaWheel
-from deploy.stack import reachable, reporting_supervisor, stop_on_signals
+from deploy.stack import reporting_supervisor, stop_on_signals
 from deploy.terminal import Terminal
+from domain.addresses import reachable
 from domain.errors import FuelrouteError
 from domain.roads.valhalla import reason_of_silence
 from domain.settings import Settings

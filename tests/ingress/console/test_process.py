@@ -20,6 +20,8 @@ def test_the_console_listens_beside_the_ingress(port: int, console_port: int | N
 
 def test_the_addresses_are_loopback_ones_or_those_of_the_settings() -> None:
     assert Settings(port=8080).console_address() == "http://127.0.0.1:8081"
+    over_ipv6 = Settings(host="::1", console_host="::1", port=8080)
+    assert (over_ipv6.console_address(), over_ipv6.api_address()) == ("http://[::1]:8081", "http://[::1]:8080")
     told = Settings(console_url="https://fuel.example.com/", api_url="https://api.example.com/")
     assert (told.console_address(), told.api_address()) == ("https://fuel.example.com", "https://api.example.com")
 
