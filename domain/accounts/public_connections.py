@@ -47,6 +47,16 @@ class PublicBackend(httpcore.AnyIOBackend):
         return addresses
 
 
+def connect_fault(failure: httpcore.ConnectError) -> str:
+    """Why there is no connection, as the end of a sentence that names the server."""
+    match failure.__cause__:
+        case ssl.SSLCertVerificationError() as wrong:
+            return f"has a certificate that is not valid: {wrong.verify_message.rstrip('.')}"
+        case ssl.SSLError():
+            return "does not speak TLS 1.2 or later there"
+    return "could not be connected to"
+
+
 @cache
 def tls_context() -> ssl.SSLContext:
     return ssl.create_default_context()

@@ -11,7 +11,7 @@ import httpcore
 import httpx
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.public_connections import RefusedAddress, tls_context
+from domain.accounts.public_connections import RefusedAddress, connect_fault, tls_context
 from domain.connectors.answer_readers import MOST_VALUES, SMALL_BYTES, AnswerReaders, require_few_values
 from domain.connectors.small_reads import ReadBudget, SmallReads
 from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
@@ -94,9 +94,9 @@ class BoundedHttp:
                 what_to_do="FUELROUTE_CONNECTOR_ALLOWED_HOSTS names the exceptions; give another address, or ask the"
                 " operator",
             ) from None
-        except httpcore.ConnectError:
+        except httpcore.ConnectError as failure:
             raise VendorFault(
-                "it could not be connected to", what_to_do="check the address, and that it runs"
+                f"it {connect_fault(failure)}", what_to_do="check the address, and that it runs"
             ) from None
         except (httpcore.ProtocolError, httpcore.NetworkError, OSError):
             raise VendorFault("it closed the connection, or did not speak HTTP") from None

@@ -6,6 +6,7 @@ does."""
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ from standardwebhooks import Webhook
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts, not_on_internet
 from domain.accounts.contacts import UnreadableContact
-from domain.accounts.public_connections import PublicBackend, RefusedAddress, tls_context
+from domain.accounts.public_connections import PublicBackend, RefusedAddress, connect_fault, tls_context
 from domain.ids import shown_id
 from domain.telemetry import tracing
 from domain.text import printable, without_secrets
@@ -31,6 +32,15 @@ _MOST_READ_BYTES = 1 << 16
 
 _IDLE_SECONDS = 15.0
 _USER_AGENT = b"Fuelroute-Webhooks/1"
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The part of an answer that has come. The status counts even if the body breaks off, or never ends: the receiver
+    has decided, and would else get an event again that it has taken."""
+
+    status: int | None = None
+    beginning: bytes = b""
 
 
 class Sender:
@@ -50,15 +60,13 @@ class Sender:
 
     async def _attempt(self, url: str, secrets: Sequence[str], claimed: DeliveryClaim) -> Outcome:
         at, started = clock.now(), time.perf_counter()
-        status: int | None = None
-        answer: bytes = b""
+        answer = _Answer()
         error: str | None = None
         try:
             if not secrets:
                 raise UnreadableContact
             async with asyncio.timeout(self._timeout_seconds):
-                status, answer = await self._post(url, headers_of(claimed, secrets, at), claimed.payload.encode())
-            error = None if 200 <= status < 300 else f"it answered {status}"
+                await self._post(url, headers_of(claimed, secrets, at), claimed.payload.encode(), answer)
         except TimeoutError:
             error = f"it did not answer within {self._timeout_seconds:g} s"
         except RefusedAddress:
@@ -67,22 +75,24 @@ class Sender:
             error = str(unreadable)
         except Exception as failure:  # whatever an endpoint sends is its failure, not ours
             error = _sentence(failure)
+        if answer.status is not None:
+            error = None if 200 <= answer.status < 300 else f"it answered {answer.status}"
         milliseconds = (time.perf_counter() - started) * 1000
-        return Outcome(claimed, at, milliseconds, status, error, shown_answer(answer))
+        return Outcome(claimed, at, milliseconds, answer.status, error, shown_answer(answer.beginning))
 
-    async def _post(self, url: str, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, bytes]:
+    async def _post(self, url: str, headers: list[tuple[bytes, bytes]], body: bytes, answer: _Answer) -> None:
         target, host = _target(url)
         request_headers = [(b"Host", host), *headers, (b"Content-Length", str(len(body)).encode())]
         connection = await self._connection(target.origin)
         try:
             async with connection.stream("POST", target, headers=request_headers, content=body) as response:
-                beginning, read = b"", 0
+                answer.status = response.status
+                read = 0
                 async for chunk in response.aiter_stream():
-                    beginning += chunk[: MOST_ANSWER_BYTES - len(beginning)]
+                    answer.beginning += chunk[: MOST_ANSWER_BYTES - len(answer.beginning)]
                     read += len(chunk)
                     if read > _MOST_READ_BYTES:
                         break
-                return response.status, beginning
         finally:
             if connection.is_available():
                 self._idle.append(connection)
@@ -137,7 +147,7 @@ def _sentence(failure: Exception) -> str:
     """Why a request got no answer, without quoting the endpoint."""
     match failure:
         case httpcore.ConnectError():
-            return "it could not be connected to"
+            return f"it {connect_fault(failure)}"
         case httpcore.RemoteProtocolError():
             return "it closed the connection, or did not speak HTTP"
         case httpcore.ReadError() | httpcore.WriteError():

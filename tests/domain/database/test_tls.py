@@ -5,8 +5,6 @@ import os
 import pwd
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,10 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 import redis
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from structlog.testing import capture_logs
 
 from domain.database.async_connections import AsyncDatabase
@@ -28,48 +22,10 @@ from domain.queue.redis_clients import async_redis_client, check_redis, redis_cl
 from ingress.http.serving import free_port
 from tests.debian import program, running_program
 from tests.domain.database.test_database_options import SETTINGS
+from tests.private_ca import Authority
 from tests.service import eventually
 
 pytestmark = pytest.mark.servers
-
-
-class Authority:
-    """A private CA, and one certificate of it for 127.0.0.1 and db.example."""
-
-    def __init__(self, folder: Path) -> None:
-        self.ca, self.cert, self.key = folder / "ca.pem", folder / "cert.pem", folder / "key.pem"
-        ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-        ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "private CA")])
-        self.ca.write_bytes(_certificate(ca_name, ca_name, ca_key, ca_key, ca=True))
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-        self.cert.write_bytes(_certificate(name, ca_name, key, ca_key, ca=False))
-        plain = serialization.NoEncryption()
-        self.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-
-
-def _certificate(
-    name: x509.Name,
-    issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    ca_key: ec.EllipticCurvePrivateKey,
-    *,
-    ca: bool,
-) -> bytes:
-    now = datetime.now(UTC)
-    names = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("db.example")]
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-    )
-    if not ca:
-        built = built.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return built.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 @pytest.fixture(scope="module")
