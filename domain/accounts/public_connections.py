@@ -3,6 +3,7 @@
 A name is resolved once, the addresses are judged, and the connection goes to the judged address. So a name server gains
 nothing by answering differently the next time."""
 
+import asyncio
 import ssl
 from functools import cache
 from typing import Any
@@ -12,6 +13,10 @@ import httpcore
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import NoAddress, lookups
 from domain.addresses import literal_address
+
+NEXT_ADDRESS_AFTER_SECONDS = 2.0
+"""Time after which an address that is silent, such as one of IPv6 that leads nowhere, gives way to the next one. The
+last one has as long as the caller has."""
 
 
 class RefusedAddress(Exception):
@@ -26,10 +31,13 @@ class PublicBackend(httpcore.AnyIOBackend):
 
     async def connect_tcp(self, host: str, port: int, *rest: Any, **more: Any) -> httpcore.AsyncNetworkStream:
         failure: Exception = httpcore.ConnectError("it has no address")
-        for address in await self._judged(host):
+        addresses = await self._judged(host)
+        for address in addresses:
+            patience = NEXT_ADDRESS_AFTER_SECONDS if address != addresses[-1] else None
             try:
-                return await super().connect_tcp(address, port, *rest, **more)
-            except httpcore.ConnectError as error:
+                async with asyncio.timeout(patience):
+                    return await super().connect_tcp(address, port, *rest, **more)
+            except (httpcore.ConnectError, TimeoutError) as error:
                 failure = error
         raise failure
 

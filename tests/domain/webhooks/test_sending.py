@@ -13,11 +13,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpcore
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from domain.accounts import public_connections
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.ids import new_id
 from domain.webhooks.deliveries import DeliveryClaim, Outcome
@@ -407,6 +409,26 @@ def test_a_certificate_is_verified_and_its_fault_is_told(
 def test_a_port_that_does_not_speak_tls_is_told() -> None:
     with answering(b"HTTP/1.1 400 So\r\n\r\n") as url:
         assert send(url.replace("http:", "https:")).error == "it does not speak TLS 1.2 or later there"
+
+
+def test_a_silent_address_gives_way_to_the_next_one(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = httpcore.AnyIOBackend.connect_tcp
+
+    async def connect_where_somebody_answers(
+        backend: httpcore.AnyIOBackend, host: str, *rest: Any, **more: Any
+    ) -> httpcore.AsyncNetworkStream:
+        if host == "127.0.0.9":
+            await asyncio.Event().wait()
+        return await connect(backend, host, *rest, **more)
+
+    monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_where_somebody_answers)
+    monkeypatch.setattr(public_connections, "NEXT_ADDRESS_AFTER_SECONDS", 0.05)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (f"127.0.0.{n}", 0)) for n in (9, 1)])
+
+    outcome = send(receiver.url.replace("127.0.0.1", "both.example.com"))
+
+    assert outcome.error is None
+    assert len(receiver.requests) == 1
 
 
 def test_an_upgrade_is_no_success() -> None:
