@@ -46,6 +46,7 @@ class Listing(Generic[Row]):
         retires: bool,
         sorted_by: Sequence[str] = (),
     ) -> None:
+        self.sorted_by = frozenset(sorted_by)
         columns = ", ".join(row._fields)  # type: ignore[attr-defined]
         # No LIKE: a `%` or `_` in the text means itself.
         contains = f"strpos(lower(concat_ws(' ', {', '.join(searched)})), lower(%(text)s)) > 0"

@@ -19,6 +19,7 @@ from domain.accounts.saved_filters import (
 )
 from domain.accounts.users import find_user
 from domain.lifecycle import Role
+from ingress.console.pages.fleet.fleet_and_stations import TABLES
 from ingress.console.pages.fleet.fleet_map import FILTERED as MAP
 from tests.domain.helpers import imported
 from tests.factories import Fleet
@@ -27,6 +28,15 @@ from tests.ingress.console.conftest import Browser, World
 
 def first_column(page: str) -> list[str]:
     return [one.strip() for one in re.findall(r"<td[^>]*><a [^>]*><strong>([^<]*)", page)]
+
+
+def test_each_list_of_records_can_be_sorted_by_all_columns_that_offer_it(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+    for name, table in TABLES.items():
+        offered = [column.name for column in table.columns if column.is_sortable]
+        assert offered
+        for order in (*offered, *(f"-{column}" for column in offered)):
+            assert browser.get(f"/{name}?order={order}").status_code == 200, (name, order)
 
 
 def head(page: str) -> list[str]:

@@ -59,7 +59,7 @@ def _table_of(kind: AnyRecordKind) -> ListTable:
         Column(
             field.name,
             field.label,
-            is_sortable=field.kind != "secret",
+            is_sortable=field.name in kind.listing.sorted_by,
             is_number=field.kind == "number",
             is_usual=field.name in kind.listed,
         )
