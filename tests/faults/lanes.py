@@ -35,7 +35,7 @@ class Lane:
             settings.data,
             list(points),
             SWEEP_SECONDS="1",
-            IMPORT_PASS_SECONDS="1",
+            IMPORT_PASS_SECONDS="4",  # few scenarios wait for it
             AUTODRIVE_SECONDS="600",
             IMPORT_WAIT_SECONDS="0.5",
             MESSAGE_TIMEOUT_SECONDS="2",
