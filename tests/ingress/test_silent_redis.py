@@ -50,6 +50,7 @@ def test_pushes_are_answered_while_redis_is_silent_and_use_it_again_afterwards(c
         while time.monotonic() < end or len(rounds) < 3:
             with ThreadPoolExecutor(4) as threads:
                 rounds.append(list(threads.map(lambda _: timed_push(client), range(4))))
+            time.sleep(0.2)  # each push is also imported in the end
         answers = [answer for one in rounds for _, answer in one]
         for answer in answers:
             assert (answer.status_code, answer.json()["status"]) == (202, "pending")
