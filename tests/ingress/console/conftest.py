@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from deploy.processes import Supervisor
+from domain.accounts.tokens import form_token
 from domain.accounts.users import create_user
 from domain.database.connections import Connection, Database
 from domain.ids import new_id
@@ -104,7 +105,7 @@ class World:
             token = signed_in(connection, role, fleet.company_id if fleet else None)
             _forget_making_users(connection)
         browser = self.browser_with(cookies={"fuelroute": token})
-        browser.look("/account")
+        browser.token = form_token(token)  # as its pages show it
         return browser
 
     def browser_with(self, **more: Any) -> Browser:
