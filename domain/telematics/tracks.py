@@ -205,6 +205,7 @@ _LOAD_FIXES = Statement(
     ) AS fix
     ORDER BY truck.vehicle_id, fix.recorded_at
     """,
+    binary=True,
 )
 
 
@@ -335,6 +336,7 @@ _STRETCHES = Statement(
     ) AS way
     WHERE way.is_steady
     """,
+    binary=True,
 )
 """The way along a meridian and then along a parallel is never shorter than the straight one. So where even that way
 leaves the fastest truck enough time, each fix could follow the one before it."""

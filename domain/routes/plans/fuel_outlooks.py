@@ -82,6 +82,7 @@ _TRIPS = Statement(
                           AND n.cause->>'kind' IN ('burn', 'level')) AS made
     WHERE r.id = ANY(%s) AND r.status = 'active'
     """,
+    binary=True,
 )
 
 

@@ -451,6 +451,27 @@ def test_an_asynchronous_connection_gives_the_same_rows(settings: Settings) -> N
     assert asyncio.run(read()) == [_Number(1, 2), _Number(2, 4)]
 
 
+class _Kept(NamedTuple):
+    id: UUID
+    at: datetime
+    miles: float | None
+    stops: list[dict[str, float]]
+    way: bytes
+
+
+def test_rows_are_the_same_as_text_and_as_they_are_kept(connection: Connection) -> None:
+    text = (
+        "SELECT '00000000-0000-7000-8000-000000000001'::uuid AS id, '2026-11-27 06:00:00.000001+00'::timestamptz AS at,"
+        " nullif(number, 2) / 3::float8 AS miles, jsonb_build_array(jsonb_build_object('mile', number)) AS stops,"
+        " decode('00ff', 'hex') AS way FROM generate_series(1, 2) AS number"
+    )
+    rows = Statement(_Kept, text, binary=True).all(connection)
+    assert rows == Statement(_Kept, text).all(connection)
+    assert rows[0].miles == 1 / 3
+    assert rows[1].miles is None
+    assert rows[0].at.isoformat() == "2026-11-27T06:00:00.000001+00:00"
+
+
 def test_a_command_returns_only_the_rows_that_it_changed(connection: Connection) -> None:
     assert Command("DELETE FROM companies WHERE id = %s").execute(connection, (new_id(),)).rowcount == 0
     assert Command("SELECT FROM generate_series(1, 1)").first(connection) == ()
