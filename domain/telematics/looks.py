@@ -130,11 +130,13 @@ class _Place(NamedTuple):
 
 _SOME = """
     SELECT {columns}
-    FROM unnest(%(vehicles)s::uuid[], %(begins)s::timestamptz[], %(ends)s::timestamptz[])
-        AS span (vehicle_id, since, until)
+    FROM unnest(%(vehicles)s::uuid[], %(begins)s::timestamptz[], %(seconds)s::float8[], %(parts)s::int[])
+        AS stretch (vehicle_id, since, seconds, parts)
+    CROSS JOIN LATERAL generate_series(0, parts - 1) AS part
     CROSS JOIN LATERAL (
-        SELECT * FROM positions f WHERE f.vehicle_id = span.vehicle_id AND f.environment = %(environment)s
-          AND f.recorded_at >= span.since AND f.recorded_at < span.until
+        SELECT * FROM positions f WHERE f.vehicle_id = stretch.vehicle_id AND f.environment = %(environment)s
+          AND f.recorded_at >= stretch.since + make_interval(secs => seconds * part / parts)
+          AND f.recorded_at < stretch.since + make_interval(secs => seconds * (part + 1) / parts)
           AND f.recorded_at BETWEEN %(first)s AND %(last)s AND NOT f.implausible{which}
         ORDER BY f.recorded_at LIMIT 1) AS fix
     UNION
@@ -148,9 +150,14 @@ _SOME = """
         ORDER BY f.recorded_at DESC LIMIT 1) AS fix
     ORDER BY vehicle_id, recorded_at
 """
-"""Bounded as a whole by two parameters, so that PostgreSQL opens the partitions of those days alone."""
+"""The first fix of each part of each stretch of time, and the newest one of each truck. Bounded as a whole by two
+parameters, so that PostgreSQL opens the partitions of those days alone."""
 _PLACE = "fix.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude"
-_LEVELS = Statement(_Level, _SOME.format(columns=f"{_PLACE}, fix.fuel_percent", which=" AND fuel_percent IS NOT NULL"))
+_LEVELS = Statement(
+    _Level,
+    _SOME.format(columns=f"{_PLACE}, fix.fuel_percent", which=" AND fuel_percent IS NOT NULL"),
+    binary=True,
+)
 _PLACES = Statement(_Place, _SOME.format(columns=_PLACE, which=""))
 
 Spans = Mapping[UUID, tuple[datetime, datetime]]
@@ -164,15 +171,34 @@ _MOST_PLACES = 200
 _PLACE_SPAN = timedelta(minutes=15)
 
 
+class _Stretch(NamedTuple):
+    """A stretch of time of a truck, in parts of equal length."""
+
+    vehicle_id: UUID
+    since: datetime
+    seconds: float
+    parts: int
+
+    @classmethod
+    def divided(
+        cls, vehicle_id: UUID, since: datetime, until: datetime, most: int, least: timedelta = _LEAST_SPAN
+    ) -> "_Stretch":
+        """In parts that are not shorter than `least`, and not more than `most`."""
+        length = until - since
+        return cls(vehicle_id, since, length.total_seconds(), max(1, min(most, length // least)))
+
+
 def read_some_levels(connection: Connection, environment: str, spans: Spans) -> dict[UUID, list[TrackedFix]]:
     """Some forty of each truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
     day's drive has a thousand."""
-    moments = {}
+    stretches = []
     for vehicle_id, (since, until) in spans.items():
         late = since + max(until - since - _LAST_HOUR, timedelta())
-        moments[vehicle_id] = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
+        if late > since:
+            stretches.append(_Stretch.divided(vehicle_id, since, late, _SPANS))
+        stretches.append(_Stretch.divided(vehicle_id, late, until, _LAST_SPANS))
     fixes: dict[UUID, list[TrackedFix]] = {vehicle_id: [] for vehicle_id in spans}
-    for row in _LEVELS.all(connection, _asked(environment, spans, moments)) if spans else ():
+    for row in _LEVELS.all(connection, _asked(environment, spans, stretches)) if spans else ():
         fix = TrackedFix(row.recorded_at, row.latitude, row.longitude, row.fuel_percent)
         fixes[row.vehicle_id].append(fix)
     return fixes
@@ -183,25 +209,21 @@ def read_some_places(
 ) -> list[TrackedFix]:
     """The truck's fixes about every quarter of an hour, 200 at most, with or without a level, and the newest one. They
     show the way that it took."""
-    moments = {vehicle_id: _divided(since, until, _MOST_PLACES, _PLACE_SPAN)}
-    asked = _asked(environment, {vehicle_id: (since, until)}, moments)
+    stretch = _Stretch.divided(vehicle_id, since, until, _MOST_PLACES, _PLACE_SPAN)
+    asked = _asked(environment, {vehicle_id: (since, until)}, [stretch])
     return [TrackedFix(row.recorded_at, row.latitude, row.longitude) for row in _PLACES.all(connection, asked)]
 
 
-def _asked(environment: str, spans: Spans, moments: Mapping[UUID, Sequence[datetime]]) -> dict[str, object]:
+def _asked(environment: str, spans: Spans, stretches: Sequence[_Stretch]) -> dict[str, object]:
     return {
         "environment": environment,
-        "vehicles": as_array(vehicle_id for vehicle_id, begins in moments.items() for _ in begins),
-        "begins": as_array(begin for begins in moments.values() for begin in begins),
-        "ends": as_array(end for vehicle_id, begins in moments.items() for end in (*begins[1:], spans[vehicle_id][1])),
+        "vehicles": as_array(stretch.vehicle_id for stretch in stretches),
+        "begins": as_array(stretch.since for stretch in stretches),
+        "seconds": as_array(stretch.seconds for stretch in stretches),
+        "parts": as_array(stretch.parts for stretch in stretches),
         "trucks": as_array(spans),
         "since": as_array(since for since, _ in spans.values()),
         "until": as_array(until for _, until in spans.values()),
         "first": min(since for since, _ in spans.values()),
         "last": max(until for _, until in spans.values()),
     }
-
-
-def _divided(since: datetime, until: datetime, most: int, least: timedelta = _LEAST_SPAN) -> list[datetime]:
-    spans = max(1, min(most, (until - since) // least))
-    return [since + (until - since) * part / spans for part in range(spans)]
