@@ -19,7 +19,7 @@ from domain.routes import events
 from domain.routes.events import ImpossibleStep
 from domain.routes.plans.made_choices import KeptChoice, kept_choice
 from domain.routes.plans.planned_stops import fuel_stops_behind
-from domain.routes.plans.replans import ask_for_replan
+from domain.routes.plans.replans import ask_for_replans
 from domain.routes.plans.stored_choices import COLUMNS, TABLES, StoredChoice, choice_in_words
 
 MOST_CHOSEN = 5
@@ -184,7 +184,7 @@ def _take(
     instead_of = _instead_of(route, passed)
     if instead_of is not None:
         cause["insteadOf"] = instead_of
-    ask_for_replan(connection, route_id, cause, now=now)
+    ask_for_replans(connection, {route_id: cause}, now=now)
 
 
 def _instead_of(route: _Route, fuel_stops_passed: int) -> str | None:

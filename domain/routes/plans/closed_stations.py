@@ -24,7 +24,7 @@ from domain.documents import FuelStopDocument, PlanCause, StopDocument, Timeline
 from domain.lifecycle import Environment, RouteStatus
 from domain.routes.plans import review_requests
 from domain.routes.plans.planned_stops import fuel_stops_behind
-from domain.routes.plans.replans import MADE_AFTER_REFUSALS, MOST_REFUSED_REPLANS, ask_for_replan
+from domain.routes.plans.replans import MADE_AFTER_REFUSALS, MOST_REFUSED_REPLANS, ask_for_replans
 from domain.stations import closures
 from domain.wording import refusal_in_words
 
@@ -218,8 +218,6 @@ def make_new_plans(
     found = _closed_ahead(connection, company_id, route_id, now=now)
     locked = set(_LOCK.all(connection, ([one.id for one, _ in found], [one.plan_id for one, _ in found])))
     due = [(one, cause) for one, cause in found if one.id in locked]
-    for one, cause in due:
-        if one.status == RouteStatus.ACTIVE:
-            ask_for_replan(connection, one.id, cause, now=now)
+    ask_for_replans(connection, {one.id: cause for one, cause in due if one.status == RouteStatus.ACTIVE}, now=now)
     review_requests.of_routes(connection, [one.id for one, _ in due if one.status == RouteStatus.PLANNED], now=now)
     return len(due)

@@ -16,7 +16,7 @@ one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
 plan was made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -26,7 +26,7 @@ from domain.burn.by_miles import next_look_by_time
 from domain.burn.fill_levels import ToldFill, arrives_below_reserve, is_raised
 from domain.burn.shortfalls import ANY_PERCENT, NEAR_FILL_MILES, NextLook, Outlook, first_look, look_behind_fill
 from domain.clock import later
-from domain.database.connections import Connection, as_json
+from domain.database.connections import Connection, as_array, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
@@ -80,14 +80,22 @@ MADE_AFTER_REFUSALS = """(SELECT count(*) FROM plans made WHERE made.route_id = 
 
 _ASK = Statement(
     RequestedReview,
-    "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
-    " WHERE id = %s RETURNING id, company_id, attempts",
+    """
+    UPDATE routes r SET replan = new.cause, review_requests = review_requests + 1,
+                        review_at = coalesce(review_at, %(due)s)
+    FROM jsonb_to_recordset(%(causes)s) AS new (route_id uuid, cause jsonb)
+    WHERE r.id = ANY(%(ids)s) AND r.id = new.route_id
+    RETURNING r.id, r.company_id, r.attempts
+    """,
 )
 
 
-def ask_for_replan(connection: Connection, route_id: UUID, cause: PlanCause, *, now: datetime) -> None:
-    """Has a locked route replanned for this cause, after the commit."""
-    enqueue_reviews(connection, _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id)))
+def ask_for_replans(connection: Connection, causes: Mapping[UUID, PlanCause], *, now: datetime) -> None:
+    """Has these locked routes replanned, each for its cause, after the commit."""
+    if causes:
+        asked = as_json([{"route_id": route_id, "cause": cause} for route_id, cause in causes.items()])
+        parameters = {"due": now + SWEEP_GRACE, "causes": asked, "ids": as_array(causes)}
+        enqueue_reviews(connection, _ASK.all(connection, parameters))
 
 
 class DueReplan(NamedTuple):
@@ -229,7 +237,7 @@ def finish_replan(
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
         return "outdated"
     if is_closed_meanwhile(connection, route, new, now=now):
-        ask_for_replan(connection, route.id, due.replan, now=now)
+        ask_for_replans(connection, {route.id: due.replan}, now=now)
         return "outdated"
     if _is_taken_back(connection, route.id, due.replan):
         _END_ALONE.execute(connection, (due.review_requests, route.id))

@@ -15,7 +15,7 @@ from domain.routes.plans import review_requests
 from domain.routes.plans.deviating_trucks import FoundDeviation, WatchedTruck, follow_trucks
 from domain.routes.plans.first_plan import plan_with_new_levels
 from domain.routes.plans.fuel_looks import Shortfall, TruckToLookAt, look_at_trucks
-from domain.routes.plans.replans import ask_for_replan
+from domain.routes.plans.replans import ask_for_replans
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import ask_for_visits, read_visits, store_fuel_visits, store_visits
 from domain.settings import Settings
@@ -313,17 +313,18 @@ def _replan(
 ) -> None:
     """Has plans made again, each for the reason that showed first. A new plan is watched from its beginning, so the
     other one shows again."""
+    causes = dict[UUID, PlanCause]()
     for vehicle_id in deviations.keys() | shortfalls.keys():
         found, short = deviations.get(vehicle_id), shortfalls.get(vehicle_id)
         if found is not None and (short is None or found.deviation.at <= short.at):
             kind, at, text = found.deviation
             passed = found.fuel_stops_passed
-            cause = PlanCause(kind=kind, at=at.isoformat(), text=text, fuelStopsPassed=passed)
-            ask_for_replan(connection, found.route_id, cause, now=now)
+            causes[found.route_id] = PlanCause(kind=kind, at=at.isoformat(), text=text, fuelStopsPassed=passed)
         elif short is not None:
             passed = short.fuel_stops_passed
             cause = PlanCause(kind=short.kind, at=short.at.isoformat(), text=short.text, fuelStopsPassed=passed)
-            ask_for_replan(connection, short.route_id, cause, now=now)
+            causes[short.route_id] = cause
+    ask_for_replans(connection, causes, now=now)
 
 
 _LOCK_OPEN_ROUTES = Statement(

@@ -17,7 +17,7 @@ from domain.needs.route_needs import find_routes_in_need
 from domain.planning.plan_tasks import route_to_plan
 from domain.routes.plans import review_requests
 from domain.routes.plans.closed_stations import close_station, make_new_plans
-from domain.routes.plans.replans import MOST_REFUSED_REPLANS, Replan, ask_for_replan, finish_replan
+from domain.routes.plans.replans import MOST_REFUSED_REPLANS, Replan, ask_for_replans, finish_replan
 from domain.routes.plans.reviews import finish_review
 from domain.routes.plans.withheld_messages import discard_withheld
 from domain.routes.reading.explanations import read_route_explanation
@@ -327,7 +327,7 @@ def test_a_driver_who_refuses_while_a_plan_is_computed_is_told_one_plan_without_
         journey.connection.execute("UPDATE routes SET review_cause = 'dispatcher' WHERE id = %s", (journey.route_id,))
     else:
         cause = PlanCause(kind="off_road", at=journey.now.isoformat(), text="20 miles off the planned road")
-        ask_for_replan(journey.connection, journey.route_id, cause, now=journey.now)
+        ask_for_replans(journey.connection, {journey.route_id: cause}, now=journey.now)
     jobs_of(journey.connection)
     due = journey.begun()
     assert due is not None

@@ -21,7 +21,7 @@ from domain.routes.events import ImpossibleStep, events_of
 from domain.routes.plans import choices, menus
 from domain.routes.plans.closed_stations import close_station
 from domain.routes.plans.made_choices import CENTS_DEARER
-from domain.routes.plans.replans import ask_for_replan
+from domain.routes.plans.replans import ask_for_replans
 from domain.routes.plans.reviews import review_failed
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
 from domain.routes.plans.withheld_messages import discard_withheld
@@ -427,7 +427,7 @@ def test_choices_go_with_their_route(journey: Journey) -> None:
 def replanned(journey: Journey, kind: Literal["burn", "off_road"] = "burn") -> None:
     """Has the driver's plan made anew on the way."""
     cause = PlanCause(kind=kind, at=journey.now.isoformat(), text="it is needed", fuelStopsPassed=0)
-    ask_for_replan(journey.connection, journey.route_id, cause, now=journey.now)
+    ask_for_replans(journey.connection, {journey.route_id: cause}, now=journey.now)
     journey.run(jobs_of(journey.connection))
 
 

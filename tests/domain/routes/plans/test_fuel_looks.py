@@ -23,7 +23,7 @@ from domain.needs.route_needs import NamedRoute, RoutesInNeed
 from domain.planning.explanation import unpack_explanation
 from domain.routes.plans import fuel_looks, replans, review_requests, reviews
 from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
-from domain.routes.plans.replans import ask_for_replan
+from domain.routes.plans.replans import ask_for_replans
 from domain.settings import Settings
 from domain.telematics.due_trucks import MAY_WAIT
 from tests.domain.helpers import corrected_by_hand, positions_at, post
@@ -364,7 +364,7 @@ def test_the_next_plan_of_a_trip_keeps_the_burn_that_was_measured(journey: Journ
     for position in truck.positions(fixes):
         post_alone(journey, position)
     cause = PlanCause(kind="off_road", at=journey.now.isoformat(), text="left its road", fuelStopsPassed=0)
-    ask_for_replan(journey.connection, journey.route_id, cause, now=journey.now)
+    ask_for_replans(journey.connection, {journey.route_id: cause}, now=journey.now)
     journey.run(jobs_of(journey.connection))
 
     inputs = [unpack_explanation(one.explanation)["inputs"] for one in journey.versions()]
