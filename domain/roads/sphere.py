@@ -92,6 +92,9 @@ def densified(
     """Add vertices to a line until neighbours are at most `max_miles` apart. New vertices lie on the great circle
     between two old ones. Road miles are shared out evenly within a segment. Where the places of `only` some segments
     are asked for, the new vertices of the others all lie at their segment's start."""
+    degrees = np.abs(np.diff(line, axis=0))
+    if (degrees.sum(axis=1) * MILES_PER_DEGREE < max_miles).all():  # no way is shorter than the great circle
+        return line, line_miles
     vectors = rows_of_vectors(line)
     start, end = vectors[:, :-1], vectors[:, 1:]
     if np.all(norms(end - start) < (1 - _ROUNDING) * chord_of_miles(max_miles)):

@@ -11,7 +11,7 @@ from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
 from domain.roads.sphere import Array, stop_point
-from domain.stations.corridor import StationIndex
+from domain.stations.corridor import StationIndex, passes_by
 
 _NEAR_MILES = 30.0
 """Furthest distance of a fuel stop that counts as on a road: no plan leads further off its road."""
@@ -129,7 +129,7 @@ def _stop_miles(
     if shorter_by is None or not stops:
         return [stop["milesFromOrigin"] for stop in stops]
     road = Road(float(line_miles[-1]), line, line_miles, (), (), "")
-    passes = index_of_stops(stops).passes(road, _NEAR_MILES)
+    passes = passes_by([([stop_point(stop) for stop in stops], road)], _NEAR_MILES)[0]
     return [
         min(
             (one.mile for one in passes if one.station_index == number),
