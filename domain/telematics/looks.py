@@ -16,7 +16,7 @@ from uuid import UUID
 
 from domain.burn.shortfalls import NextLook
 from domain.database.connections import Connection, as_array
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import NotNull, Statement
 from domain.planning.deviations import TrackedFix
 
 IS_DUE = """(fix.recorded_at >= truck.look_from AND (fix.recorded_at >= truck.look_by
@@ -55,62 +55,14 @@ def due_fixes(
     if not looks:
         return {}
     asked = {
-        **_as_arrays(looks),
-        "until": as_array(until[vehicle_id] for vehicle_id in looks),
-        "environment": environment,
-    }
-    return {row.vehicle_id: row.recorded_at for row in _FIRST_DUE.all(connection, asked)}
-
-
-_STORE = Command(
-    """
-    UPDATE tracks t SET look_from = new.since, look_below_percent = new.below, look_by = new.by,
-                        low_since = new.low_since
-    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(below)s::float8[], %(by)s::timestamptz[],
-                %(low_since)s::timestamptz[]) AS new (vehicle_id, since, below, by, low_since)
-    WHERE t.vehicle_id = ANY(%(vehicles)s) AND t.environment = %(environment)s AND t.vehicle_id = new.vehicle_id
-    """
-)
-
-
-def store_looks(
-    connection: Connection,
-    environment: str,
-    looks: Mapping[UUID, NextLook],
-    low_since: Mapping[UUID, datetime | None],
-) -> None:
-    """Stores when these vehicles, whose tracks are locked, are looked at next, and since when their fuel does not
-    last."""
-    if looks:
-        _STORE.execute(
-            connection,
-            {
-                **_as_arrays(looks),
-                "low_since": as_array(low_since[vehicle_id] for vehicle_id in looks),
-                "environment": environment,
-            },
-        )
-
-
-def _as_arrays(looks: Mapping[UUID, NextLook]) -> dict[str, str]:
-    return {
         "vehicles": as_array(looks),
         "since": as_array(look.since for look in looks.values()),
         "below": as_array(look.below_percent for look in looks.values()),
         "by": as_array(look.by for look in looks.values()),
+        "until": as_array(until[vehicle_id] for vehicle_id in looks),
+        "environment": environment,
     }
-
-
-_END = Command(
-    "UPDATE tracks SET look_from = NULL, look_below_percent = NULL, look_by = NULL, low_since = NULL"
-    " WHERE vehicle_id = ANY(%s) AND environment = %s"
-)
-
-
-def end_looks(connection: Connection, environment: str, vehicle_ids: Sequence[UUID]) -> None:
-    """Looks no more at the fuel of these vehicles, whose tracks are locked."""
-    if vehicle_ids:
-        _END.execute(connection, (list(vehicle_ids), environment))
+    return {row.vehicle_id: row.recorded_at for row in _FIRST_DUE.all(connection, asked)}
 
 
 class _Level(NamedTuple):

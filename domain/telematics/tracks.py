@@ -5,7 +5,7 @@ tracks, load their fixes, flag the implausible ones, and note what is left for t
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -109,6 +109,11 @@ class Track(NamedTuple):
         if self.look_from is None or self.look_below_percent is None or self.look_by is None:
             return None
         return NextLook(self.look_from, self.look_below_percent, self.look_by)
+
+    def with_look(self, look: NextLook | None, low_since: datetime | None) -> "Track":
+        """The track with another next look, or with None where the truck is looked at no more."""
+        since, below_percent, by = look or (None, None, None)
+        return self._replace(look_from=since, look_below_percent=below_percent, look_by=by, low_since=low_since)
 
 
 _LOCK_TRACKS = Statement(
@@ -354,9 +359,7 @@ def load_stretches(
         return {}
     asked = {
         **_asked(environment, tracks, since),
-        "look_from": as_array(track.look_from for track in tracks),
-        "look_below": as_array(track.look_below_percent for track in tracks),
-        "look_by": as_array(track.look_by for track in tracks),
+        **_looks_of(tracks),
         "a_degree": _A_DEGREE,
         "most": min(portion, _MAX_CONTEXT_FIXES),
     }
@@ -407,12 +410,16 @@ def flag_implausible(
 # What is left, and what waits again
 
 
-_NOTE_REST = Command(
+_NOTE = Command(
     """
     UPDATE tracks t
-    SET unprocessed_from = new.since,
-        unprocessed_since = CASE WHEN new.since IS NOT NULL THEN %(now)s::timestamptz END
-    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[]) AS new (vehicle_id, since)
+    SET unprocessed_from = new.rest_from,
+        unprocessed_since = CASE WHEN new.rest_from IS NOT NULL THEN %(now)s::timestamptz END,
+        look_from = new.look_from, look_below_percent = new.look_below_percent, look_by = new.look_by,
+        low_since = new.low_since
+    FROM unnest(%(vehicles)s::uuid[], %(rest_from)s::timestamptz[], %(look_from)s::timestamptz[],
+                %(look_below)s::float8[], %(look_by)s::timestamptz[], %(low_since)s::timestamptz[])
+        AS new (vehicle_id, rest_from, look_from, look_below_percent, look_by, low_since)
     WHERE t.vehicle_id = ANY(%(vehicles)s) AND t.environment = %(environment)s AND t.vehicle_id = new.vehicle_id
     """
 )
@@ -421,16 +428,30 @@ _NOTE_REST = Command(
 def note_processed(
     connection: Connection,
     environment: str,
-    vehicle_ids: Collection[UUID],
+    tracks: Sequence[Track],
     rest_from: Mapping[UUID, datetime],
     *,
     now: datetime,
 ) -> None:
-    """Notes that these vehicles are processed. For those in `rest_from`, fixes recorded from that time on still wait;
-    the others have none left."""
-    since = as_array(rest_from.get(vehicle_id) for vehicle_id in vehicle_ids)
-    parameters = {"now": now, "vehicles": as_array(vehicle_ids), "since": since, "environment": environment}
-    _NOTE_REST.execute(connection, parameters)
+    """Notes that these locked tracks are processed, and stores their looks. For vehicles in `rest_from`, fixes recorded
+    from that time on still wait; the others have none left."""
+    parameters = {
+        "now": now,
+        "vehicles": as_array(track.vehicle_id for track in tracks),
+        "rest_from": as_array(rest_from.get(track.vehicle_id) for track in tracks),
+        **_looks_of(tracks),
+        "low_since": as_array(track.low_since for track in tracks),
+        "environment": environment,
+    }
+    _NOTE.execute(connection, parameters)
+
+
+def _looks_of(tracks: Sequence[Track]) -> dict[str, str]:
+    return {
+        "look_from": as_array(track.look_from for track in tracks),
+        "look_below": as_array(track.look_below_percent for track in tracks),
+        "look_by": as_array(track.look_by for track in tracks),
+    }
 
 
 _FREE_TRUCKS = Statement(

@@ -63,9 +63,18 @@ class Shortfall(NamedTuple):
     fuel_stops_passed: int
 
 
-def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[TruckToLookAt]) -> dict[UUID, Shortfall]:
+class Looked(NamedTuple):
+    """The outcome of a look: the next one, and since when the fuel does not last."""
+
+    look: NextLook | None
+    """The look is None where the truck is looked at no more."""
+    low_since: datetime | None
+    shortfall: Shortfall | None = None
+
+
+def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[TruckToLookAt]) -> dict[UUID, Looked]:
     """Looks at the fuel of these trucks, whose routes and tracks are locked, where a fix makes a look due. Returns the
-    shortfalls, by vehicle. In the sandbox, where time is simulated, each look takes place as of the fix that makes it
+    outcomes, by vehicle. In the sandbox, where time is simulated, each look takes place as of the fix that makes it
     due, so nothing depends on how the fixes come in."""
     by_vehicle = {one.track.vehicle_id: one for one in trucks}
     due = {vehicle_id: one.due_at for vehicle_id, one in by_vehicle.items() if one.due_at is not None}
@@ -79,26 +88,11 @@ def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[Tr
         for vehicle_id, trip in watched.items()
     }
     found = fuel_ahead(connection, environment, (truck for truck in on_trips.values() if not truck.trip.waits))
-    looked = {
+    no_more = dict.fromkeys(due, Looked(None, None))
+    return no_more | {
         vehicle_id: _look_on(connection, by_vehicle[vehicle_id], truck, found.get(vehicle_id))
         for vehicle_id, truck in on_trips.items()
     }
-    looks.end_looks(connection, environment, [vehicle_id for vehicle_id in due if vehicle_id not in looked])
-    looks.store_looks(
-        connection,
-        environment,
-        {vehicle_id: one.look for vehicle_id, one in looked.items()},
-        {vehicle_id: one.low_since for vehicle_id, one in looked.items()},
-    )
-    return {vehicle_id: one.shortfall for vehicle_id, one in looked.items() if one.shortfall is not None}
-
-
-class _Looked(NamedTuple):
-    """The outcome of a look."""
-
-    look: NextLook
-    low_since: datetime | None
-    shortfall: Shortfall | None = None
 
 
 def _first_due(
@@ -111,13 +105,13 @@ def _first_due(
     return looks.due_fixes(connection, environment, waiting, until)
 
 
-def _look_on(connection: Connection, to_look_at: TruckToLookAt, truck: TruckOnTrip, found: FuelAhead | None) -> _Looked:
+def _look_on(connection: Connection, to_look_at: TruckToLookAt, truck: TruckOnTrip, found: FuelAhead | None) -> Looked:
     """Looks at a truck as often as its fixes make it due: once, if they are live. `found` is its fuel at the first
     time."""
     track, environment = to_look_at.track, truck.trip.environment
     looked = _look(connection, truck, found, track.low_since)
     for _ in range(_MOST_LOOKS if environment != Environment.LIVE else 0):
-        if looked.shortfall is not None:
+        if looked.shortfall is not None or looked.look is None:
             break
         due = _first_due(connection, environment, {track.vehicle_id: looked.look}, {track.vehicle_id: to_look_at})
         if not due:
@@ -128,30 +122,30 @@ def _look_on(connection: Connection, to_look_at: TruckToLookAt, truck: TruckOnTr
     return looked
 
 
-def _look(connection: Connection, truck: TruckOnTrip, found: FuelAhead | None, low_since: datetime | None) -> _Looked:
+def _look(connection: Connection, truck: TruckOnTrip, found: FuelAhead | None, low_since: datetime | None) -> Looked:
     trip, arrivals, at = truck
     again = NextLook(later(at, SOONEST), ANY_PERCENT, later(at, 2 * SOONEST))
     if trip.waits:
-        return _Looked(again, low_since)
+        return Looked(again, low_since)
     if found is not None and not found.sends_levels:
         return _look_by_miles(fuel_by_miles(connection, trip, arrivals, at=at), low_since, at)
     if found is None or not found.is_current:
-        return _Looked(again, low_since)
+        return Looked(again, low_since)
     look = next_look(found.outlook, at=at, mile=found.mile, ahead=found.ahead)
     if found.outlook is None:
-        return _Looked(look, low_since)
+        return Looked(look, low_since)
     if not found.outlook.falls_short:
-        return _Looked(look, None, _other_purchase(trip, found, at) if found.needs_other_purchase else None)
-    return _Looked(look, low_since or at, _shortfall(trip, found, at))
+        return Looked(look, None, _other_purchase(trip, found, at) if found.needs_other_purchase else None)
+    return Looked(look, low_since or at, _shortfall(trip, found, at))
 
 
-def _look_by_miles(outlook: Outlook | None, low_since: datetime | None, at: datetime) -> _Looked:
+def _look_by_miles(outlook: Outlook | None, low_since: datetime | None, at: datetime) -> Looked:
     """Looks at a truck that sends no level. Only dispatchers are told: its driver sees the gauge, and no plan from here
     would know more than his."""
     if outlook is None:
-        return _Looked(next_look_by_time(at, miles_left=0.0), low_since)
+        return Looked(next_look_by_time(at, miles_left=0.0), low_since)
     look = next_look_by_time(at, miles_left=outlook.ahead.mile - outlook.mile)
-    return _Looked(look, (low_since or at) if outlook.falls_short else None)
+    return Looked(look, (low_since or at) if outlook.falls_short else None)
 
 
 def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:

@@ -84,14 +84,14 @@ _ASK = Statement(
     UPDATE routes r SET replan = new.cause, review_requests = review_requests + 1,
                         review_at = coalesce(review_at, %(due)s)
     FROM jsonb_to_recordset(%(causes)s) AS new (route_id uuid, cause jsonb)
-    WHERE r.id = ANY(%(ids)s) AND r.id = new.route_id
+    WHERE r.id = ANY(%(ids)s) AND r.id = new.route_id AND r.status IN ('planned', 'active')
     RETURNING r.id, r.company_id, r.attempts
     """,
 )
 
 
 def ask_for_replans(connection: Connection, causes: Mapping[UUID, PlanCause], *, now: datetime) -> None:
-    """Has these locked routes replanned, each for its cause, after the commit."""
+    """Has these locked routes replanned, each for its cause, after the commit. Those that have just ended are not."""
     if causes:
         asked = as_json([{"route_id": route_id, "cause": cause} for route_id, cause in causes.items()])
         parameters = {"due": now + SWEEP_GRACE, "causes": asked, "ids": as_array(causes)}

@@ -14,12 +14,12 @@ from domain.queue.jobs import after_commit, build_plan_job
 from domain.routes.plans import review_requests
 from domain.routes.plans.deviating_trucks import FoundDeviation, WatchedTruck, follow_trucks
 from domain.routes.plans.first_plan import plan_with_new_levels
-from domain.routes.plans.fuel_looks import Shortfall, TruckToLookAt, look_at_trucks
+from domain.routes.plans.fuel_looks import Looked, TruckToLookAt, look_at_trucks
 from domain.routes.plans.replans import ask_for_replans
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import ask_for_visits, read_visits, store_fuel_visits, store_visits
 from domain.settings import Settings
-from domain.telematics import fixes_to_visits, looks, tracks, watches
+from domain.telematics import fixes_to_visits, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import FuelVisit, OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
@@ -68,10 +68,10 @@ def process_vehicles(
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
     tracks.flag_implausible(connection, Environment(environment), found.flags, companies, now=now)
     rest_from = {vehicle_id: batch.rest_from for vehicle_id, batch in batches.items() if batch.rest_from is not None}
-    tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
+    looked = look_at_trucks(connection, environment, _to_look_at(environment, locked, current, batches, found))
+    tracks.note_processed(connection, environment, _with_looks(locked, current, looked), rest_from, now=now)
     followed, unwatched = _watched(locked, current, batches, found.visits)
     watches.unwatch(connection, environment, unwatched)
-    looks.end_looks(connection, environment, _on_no_active_route(locked, current))
     process_trucks(
         connection,
         (
@@ -82,12 +82,7 @@ def process_vehicles(
     store_fuel_visits(connection, found.fuel_visits)
     move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now)
     plan_with_new_levels(connection, [route.id for _, route in moving if _waits_for_plan(route)], now=now)
-    _replan(
-        connection,
-        follow_trucks(connection, environment, followed),
-        look_at_trucks(connection, environment, _to_look_at(environment, locked, current, batches, found)),
-        now=now,
-    )
+    _replan(connection, follow_trucks(connection, environment, followed), looked, now=now)
     return Processed(*_new_ends(changed, visits, found.visits))
 
 
@@ -276,10 +271,18 @@ def _watched(
     return followed, [track.vehicle_id for track in watched if track.vehicle_id not in active]
 
 
-def _on_no_active_route(locked: Sequence[Track], current: Mapping[UUID, OpenRoute]) -> list[UUID]:
-    """The trucks whose fuel was looked at, and is no more."""
+def _with_looks(
+    locked: Sequence[Track], current: Mapping[UUID, OpenRoute], looked: Mapping[UUID, Looked]
+) -> list[Track]:
+    """The tracks with the next looks at their trucks: none where a truck is on no active route."""
     active = {vehicle_id for vehicle_id, route in current.items() if route.status == RouteStatus.ACTIVE}
-    return [track.vehicle_id for track in locked if track.look is not None and track.vehicle_id not in active]
+    noted = []
+    for track in locked:
+        if (found := looked.get(track.vehicle_id)) is not None:
+            noted.append(track.with_look(found.look, found.low_since))
+        else:
+            noted.append(track if track.vehicle_id in active else track.with_look(None, None))
+    return noted
 
 
 def _to_look_at(
@@ -307,13 +310,14 @@ def _to_look_at(
 def _replan(
     connection: Connection,
     deviations: Mapping[UUID, FoundDeviation],
-    shortfalls: Mapping[UUID, Shortfall],
+    looked: Mapping[UUID, Looked],
     *,
     now: datetime,
 ) -> None:
     """Has plans made again, each for the reason that showed first. A new plan is watched from its beginning, so the
     other one shows again."""
     causes = dict[UUID, PlanCause]()
+    shortfalls = {vehicle_id: one.shortfall for vehicle_id, one in looked.items() if one.shortfall is not None}
     for vehicle_id in deviations.keys() | shortfalls.keys():
         found, short = deviations.get(vehicle_id), shortfalls.get(vehicle_id)
         if found is not None and (short is None or found.deviation.at <= short.at):

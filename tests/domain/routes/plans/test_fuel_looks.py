@@ -8,12 +8,14 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
+from domain.burn.shortfalls import ANY_PERCENT, NextLook
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.documents import PlanCause
@@ -22,8 +24,10 @@ from domain.needs.company_needs import find_needs
 from domain.needs.route_needs import NamedRoute, RoutesInNeed
 from domain.planning.explanation import unpack_explanation
 from domain.routes.plans import fuel_looks, replans, review_requests, reviews
+from domain.routes.plans.fuel_looks import Looked, Shortfall, TruckToLookAt
 from domain.routes.plans.fuel_outlooks import beginning_of, fuel_of_trips
 from domain.routes.plans.replans import ask_for_replans
+from domain.routes.progress import tracking
 from domain.settings import Settings
 from domain.telematics.due_trucks import MAY_WAIT
 from tests.domain.helpers import corrected_by_hand, positions_at, post
@@ -247,6 +251,31 @@ def test_a_truck_at_a_stop_is_looked_at_only_where_its_fixes_make_it_due(
         journey.now += timedelta(hours=12)
         journey.run(journey.report(positions_at(NEWARK, journey.now, count=1, fuel_percent=level)))
         assert looks.call_count == looked_at
+
+
+@in_both
+def test_a_trip_that_ends_with_the_fixes_of_a_look_gets_no_plan(
+    journey: Journey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Truck(journey, 1.0).drive(30)
+
+    def falls_short(_: Connection, __: str, trucks: Sequence[TruckToLookAt]) -> dict[UUID, Looked]:
+        look = NextLook(journey.now, ANY_PERCENT, journey.now)
+        shortfalls = {one.track.vehicle_id: Shortfall("burn", one.route_id, journey.now, "", 0) for one in trucks}
+        return {vehicle_id: Looked(look, journey.now, short) for vehicle_id, short in shortfalls.items()}
+
+    looks = Mock(side_effect=falls_short)
+    monkeypatch.setattr(tracking, "look_at_trucks", looks)
+    journey.connection.execute("UPDATE tracks SET look_from = newest_at, look_by = newest_at, look_below_percent = 50")
+    journey.now += timedelta(hours=24)
+    journey.report(positions_at(NEWARK, journey.now, fuel_percent=40.0))
+    jobs = journey.process()
+    assert len(looks.call_args_list[0].args[2]) == 1
+    assert "plans.review" not in {job.name for job in jobs}
+    journey.run(jobs)
+    assert (journey.route.status, journey.route.replan) == ("completed", None)
+    assert (journey.track.look_by, journey.track.low_since) == (None, None)
+    assert journey.causes() == [None]
 
 
 def test_after_a_message_a_truck_is_processed_where_its_fixes_may_show_something(journey: Journey) -> None:
