@@ -23,8 +23,9 @@ from domain.roads import Point, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, TruckRoute, Visit
+from domain.telematics.fix_batches import DrivenStretch, ReceivedFix
 from domain.telematics.rechecks import STANDING_MINUTES
-from domain.telematics.tracks import DrivenStretch, ReceivedFix, Track
+from domain.telematics.tracks import Track
 
 
 class StoredStop(TypedDict):

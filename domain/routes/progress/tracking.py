@@ -19,11 +19,12 @@ from domain.routes.plans.replans import ask_for_replans
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import ask_for_visits, read_visits, store_fuel_visits, store_visits
 from domain.settings import Settings
-from domain.telematics import fixes_to_visits, tracks, watches
+from domain.telematics import fix_batches, fixes_to_visits, tracks, watches
 from domain.telematics.arrivals import Visit
+from domain.telematics.fix_batches import DrivenStretch, FixBatch, Flag, ReceivedFix
 from domain.telematics.fixes_to_visits import FuelVisit, OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
-from domain.telematics.tracks import DrivenStretch, FixBatch, Flag, ReceivedFix, Track
+from domain.telematics.tracks import Track
 
 
 class Processed(NamedTuple):
@@ -66,7 +67,7 @@ def process_vehicles(
 
     # Store, and collect the jobs that follow.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
-    tracks.flag_implausible(connection, Environment(environment), found.flags, companies, now=now)
+    fix_batches.flag_implausible(connection, Environment(environment), found.flags, companies, now=now)
     rest_from = {vehicle_id: batch.rest_from for vehicle_id, batch in batches.items() if batch.rest_from is not None}
     looked = look_at_trucks(connection, environment, _to_look_at(environment, locked, current, batches, found))
     tracks.note_processed(connection, environment, _with_looks(locked, current, looked), rest_from, now=now)
@@ -108,8 +109,8 @@ def _load_batches(
             radius_meters=radius_meters,
         )
     }
-    portion = tracks.portion_of(len(since))
-    stretches = tracks.load_stretches(
+    portion = fix_batches.portion_of(len(since))
+    stretches = fix_batches.load_stretches(
         connection, environment, [track for track, _ in idle.values()], since, portion=portion
     )
     batches = {
@@ -120,7 +121,7 @@ def _load_batches(
         )
     }
     rest = [track for track, _ in moving if track.vehicle_id not in batches]
-    return batches | tracks.load_fix_batches(connection, environment, rest, since, portion=portion)
+    return batches | fix_batches.load_fix_batches(connection, environment, rest, since, portion=portion)
 
 
 class _Findings(NamedTuple):

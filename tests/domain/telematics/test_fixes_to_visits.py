@@ -7,6 +7,7 @@ import pytest
 
 from domain.roads import Point
 from domain.telematics.arrivals import Fix, Visit
+from domain.telematics.fix_batches import ReceivedFix
 from domain.telematics.fixes_to_visits import (
     OpenRoute,
     StoredStop,
@@ -15,7 +16,7 @@ from domain.telematics.fixes_to_visits import (
     fixes_of_route,
     visits_after,
 )
-from domain.telematics.tracks import ReceivedFix, Track
+from domain.telematics.tracks import Track
 from tests.domain.helpers import north_of
 from tests.factories import JOLIET, NEWARK
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from domain.roads import Point
 from domain.telematics import manual_stop_events
 from domain.telematics.arrivals import Fix, Implied, ManualStopEvent, Visit
+from domain.telematics.fix_batches import ReceivedFix
 from domain.telematics.fixes_to_visits import StoredStop, visits_after
 from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd, with_stop_event
-from domain.telematics.tracks import ReceivedFix
 from tests.domain.helpers import north_of
 from tests.domain.telematics.test_arrival_laws import laws, routes, tracks
 from tests.domain.telematics.test_arrivals import CUSTOMER, DEPOT, PORT, at, fix, times

@@ -16,8 +16,9 @@ from domain.database.connections import Connection
 from domain.lifecycle import Environment
 from domain.roads import Point, great_circle_miles
 from domain.settings import Settings
-from domain.telematics import fixes_to_visits, tracks
+from domain.telematics import fix_batches, fixes_to_visits
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit
+from domain.telematics.fix_batches import DrivenStretch, ReceivedFix, load_fix_batches, load_stretches
 from domain.telematics.fixes_to_visits import (
     FuelVisit,
     OpenRoute,
@@ -27,7 +28,7 @@ from domain.telematics.fixes_to_visits import (
     moves_nothing,
     visits_after,
 )
-from domain.telematics.tracks import DrivenStretch, ReceivedFix, Track, load_fix_batches, load_stretches
+from domain.telematics.tracks import Track
 from tests.domain.helpers import post
 from tests.domain.trucks import HOME, active_route, minutes, process
 from tests.factories import Fleet
@@ -230,8 +231,8 @@ def test_the_fixes_of_a_truck_on_its_road_or_standing_are_not_loaded(
         asked_for.extend(track.vehicle_id for track in of)
         return load_stretches(connection, environment, of, *rest, portion=portion)
 
-    monkeypatch.setattr(tracks, "load_fix_batches", loads)
-    monkeypatch.setattr(tracks, "load_stretches", asks)
+    monkeypatch.setattr(fix_batches, "load_fix_batches", loads)
+    monkeypatch.setattr(fix_batches, "load_stretches", asks)
     process(connection, settings, fleet, now=now + minutes(71))
     assert (loaded, asked_for) == ([fleet.trucks[0]] * comes_back, [fleet.trucks[0]] * (not comes_back))
 

@@ -14,7 +14,7 @@ from domain.database.connections import Connection
 from domain.queue.jobs import in_batches, process_positions_job
 from domain.routes.plans.first_plan import due_plans
 from domain.settings import Settings
-from domain.telematics import fixes_to_visits, tracks
+from domain.telematics import fix_batches, fixes_to_visits, tracks
 from tests.domain.helpers import imported, north_of, positions_at, post, visits_of
 from tests.domain.trucks import HOME, hours, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -57,7 +57,7 @@ def test_one_old_fix_does_not_open_a_month_of_positions(
 def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracks, "_MAX_FIXES", 60)
+    monkeypatch.setattr(fix_batches, "_MAX_FIXES", 60)
     loaded = fixes_loaded(monkeypatch)
     route_id = imported(connection, fleet.live, now=now, start=now, stops=[JOLIET, PERRYSBURG, NEWARK])
     arrivals = [now, now + hours(5), now + hours(20)]
@@ -80,8 +80,8 @@ def test_a_truck_with_many_fixes_is_processed_in_portions_to_the_same_visits(
 def test_a_truck_that_sends_many_fixes_a_second_is_processed_to_the_end(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracks, "_MAX_FIXES", 60)
-    monkeypatch.setattr(tracks, "_MAX_CONTEXT_FIXES", 30)
+    monkeypatch.setattr(fix_batches, "_MAX_FIXES", 60)
+    monkeypatch.setattr(fix_batches, "_MAX_CONTEXT_FIXES", 30)
     loaded = fixes_loaded(monkeypatch)
     imported(connection, fleet.live, now=now)
     post(connection, fleet.live, positions_at(JOLIET, now, count=1000, seconds_apart=0.01), now=now)
@@ -187,7 +187,7 @@ def test_fixes_processed_in_portions_or_together_give_the_same_visits(
     stops_meters = (0.0, 5000.0, 10_000.0)
     together = visits_after(connection, settings, drive, stops_meters, size=1000)
 
-    with patch.multiple(tracks, _MAX_FIXES=portion, _MIN_PORTION=portion):
+    with patch.multiple(fix_batches, _MAX_FIXES=portion, _MIN_PORTION=portion):
         assert visits_after(connection, settings, drive, stops_meters, size=1000) == together
 
 
