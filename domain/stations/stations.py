@@ -118,8 +118,10 @@ class StationExists(FuelrouteError):
 
 
 _STATION_KEY = RowKey(["station_id"])
-_REMOVABLE = [field.name for field in msgspec.structs.fields(StationRow) if not field.required][:-1]
-"""The columns that an empty cell removes, and that are told: the time of a price goes with it."""
+_REMOVABLE = [
+    field.name for field in msgspec.structs.fields(StationRow) if not field.required and field.name != "priced_at"
+]
+"""The columns that an empty cell removes, and that are told. The time of a price goes with the price."""
 _NOT_COLUMNS = ("currency", "unit", "checked_price", "closed_until")
 """Fields of a file's row that are no columns of the table."""
 
