@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -291,7 +292,7 @@ def test_a_late_pass_and_a_silent_session_make_a_scheduler_unhealthy(monkeypatch
     assert state.passes() == "none: it does not lead"
     state.note_pass("sweep", 10, "ended")
     began = time.monotonic()
-    monkeypatch.setattr("scheduler.state.time.monotonic", lambda: began + 100)
+    monkeypatch.setattr("scheduler.state.time", SimpleNamespace(monotonic=lambda: began + 100))
     with pytest.raises(Unhealthy, match="sweep has not ended for 100 s"):
         state.passes()
     with pytest.raises(Unhealthy, match="silent for 100 s"):

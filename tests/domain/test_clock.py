@@ -1,6 +1,7 @@
 """All processes tell the time by PostgreSQL's clock, however far off their own machine's is."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -65,6 +66,14 @@ def test_without_a_reading_it_is_the_time_of_this_machine(monkeypatch: pytest.Mo
     monkeypatch.setattr(clock, "_clock", _Clock())
     assert clock.must_be_read()
     assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=1)
+
+
+def test_no_test_sets_the_clock_of_its_whole_process() -> None:
+    """If PostgreSQL's clock were read meanwhile, the time would be wrong for later tests, too. A test gives one module
+    another `time`: `monkeypatch.setattr("workers.webhook_hints.time", ...)`."""
+    sets_clock = re.compile(r"""setattr\(\s*(time,|"time",|"[\w.]*\btime\.\w+")""")
+    tests = Path(__file__).parents[1]
+    assert [path.name for path in tests.rglob("*.py") if sets_clock.search(path.read_text())] == []
 
 
 @needs_faketime

@@ -85,7 +85,7 @@ def test_a_new_endpoint_is_noticed_and_a_disabled_one_forgotten_soon(
     assert waiting(jobs) == 0
 
     moment = time.monotonic() + webhook_hints._REMEMBERED_SECONDS + 0.1
-    monkeypatch.setattr("workers.webhook_hints.time.monotonic", lambda: moment)
+    monkeypatch.setattr("workers.webhook_hints.time", SimpleNamespace(monotonic=lambda: moment))
     after(hints, message)
     assert waiting(jobs) == 1
 
