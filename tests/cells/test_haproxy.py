@@ -63,6 +63,7 @@ def cell_of(proxy: Proxy, authorization: str | None) -> str:
 SECRET = "a" * 40
 
 
+@pytest.mark.slow
 @needs_haproxy
 @pytest.mark.parametrize(
     ("authorization", "cell"),

@@ -12,6 +12,8 @@ from tests.benchmarks.truth.runs import drive
 from tests.benchmarks.truth.world import WORLDS, draw_trip, draw_truck
 from tests.domain.planning.plans import usual_policy
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1, 7)
 
 

@@ -80,6 +80,7 @@ def test_a_missing_secret_accepts_nothing(secret: Any) -> None:
         verify_webhook(BODY, signed(secret="whsec_"), secret)
 
 
+@pytest.mark.slow
 @given(st.text(), st.text() | st.integers().map(str) | st.just("9" * 400), st.text(), st.binary())
 def test_nothing_that_is_sent_makes_another_error(message_id: str, sent_at: str, signature: str, body: bytes) -> None:
     headers = {"webhook-id": message_id, "webhook-timestamp": sent_at, "webhook-signature": signature}

@@ -83,6 +83,7 @@ def test_no_secret_stands_in_the_file() -> None:
         assert set(service.get("secrets", [])) <= set(compose()["secrets"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", our_services())
 def test_every_variable_is_a_setting_and_its_value_is_usable(name: str) -> None:
     given = our_services()[name]["environment"]

@@ -72,6 +72,7 @@ def test_tiles_are_built_once_and_again_when_the_content_or_valhalla_changes(
     assert [path.name for path in folder.path.glob("tiles-*")] == [again.name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "reason"),
     [

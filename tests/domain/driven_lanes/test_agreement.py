@@ -85,6 +85,7 @@ def test_halves_that_disagree_decide_nothing() -> None:
     assert vote(both) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_the_trips_does_not_matter(seed: int) -> None:
     trips = [trip(at, 20 - 2 * at, by_nashville=at != 3) for at in range(1, 7)]

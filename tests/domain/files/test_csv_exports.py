@@ -35,6 +35,7 @@ def written(rows: Sequence[Thing]) -> str:
     return file.getvalue()
 
 
+@pytest.mark.slow
 @given(st.lists(things, max_size=5))
 @pytest.mark.parametrize("clearing", [True, False])
 def test_an_exported_file_reads_the_same(clearing: bool, rows: list[Thing]) -> None:

@@ -24,6 +24,7 @@ def test_american_dates_are_never_refused(days: list[date], sign: str) -> None:
     refuse_days_first("Date", [f"{day.month}{sign}{day.day:02}{sign}{day.year} 08:00" for day in days])
 
 
+@pytest.mark.slow
 @given(DAYS, st.sampled_from("/-."))
 def test_days_that_come_first_are_refused_once_one_of_them_can_be_no_month(days: list[date], sign: str) -> None:
     cells = [f"{day.day}{sign}{day.month}{sign}{day.year}" for day in days]

@@ -48,6 +48,7 @@ def columns_of(profile: FileProfile) -> list[str]:
     return [column.names[0] for column in profile.columns.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("profile", BUILT_IN)
 def test_cells_of_prices(tmp_path: Path, profile: str, evil: str) -> None:
@@ -61,6 +62,7 @@ def test_cells_of_prices(tmp_path: Path, profile: str, evil: str) -> None:
         assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("profile", CARDS)
 def test_cells_of_fills(tmp_path: Path, profile: str, evil: str) -> None:
@@ -74,6 +76,7 @@ def test_cells_of_fills(tmp_path: Path, profile: str, evil: str) -> None:
         assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evil", EVIL)
 def test_cells_of_routes(tmp_path: Path, evil: str) -> None:
     for path in rows_with(tmp_path, ROUTE_COLUMNS, EVIL[evil]):
@@ -83,6 +86,7 @@ def test_cells_of_routes(tmp_path: Path, evil: str) -> None:
         assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("subject", [VEHICLES, DRIVERS, STATION_LIST], ids=lambda subject: subject.name)
 def test_cells_of_the_fleet_and_of_stations(tmp_path: Path, subject: AnyRecordKind, evil: str) -> None:

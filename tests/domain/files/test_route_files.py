@@ -289,6 +289,7 @@ def test_a_broken_excel_file_is_told(tmp_path: Path) -> None:
             read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
@@ -330,6 +331,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
 CELLS = st.text(max_size=12) | st.sampled_from(["2026-12-01 08:00", "41.4", "-200", "101", "'=1", "0" * 300])
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # it writes files
 @given(st.lists(st.lists(CELLS, max_size=len(WIDE) + 1), max_size=4), st.sampled_from([WIDE, LONG]))
 def test_any_table_gives_routes_or_faults(

@@ -85,6 +85,7 @@ def test_whatever_is_written_as_csv_is_read_or_refused_by_line(rows: list[list[s
     assert len(found) == len(rows) or refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["x" * 40_000_000, "a,b," * 10_000_000, "a," * (MOST_COLUMNS + 1)])
 def test_a_line_that_is_too_long_costs_itself_and_no_memory(tmp_path: Path, line: str) -> None:
     path = tmp_path / "long.csv"

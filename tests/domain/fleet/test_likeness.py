@@ -42,6 +42,7 @@ def test_unit_numbers_within_the_reference_come_first(value: str, likely: str) -
     assert ranked(value, UNITS, "unit_number")[0] == likely
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "likely"),
     [

@@ -57,6 +57,7 @@ def recognized(path: Path) -> Recognized:
     return recognize_kind(first_rows(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_case_is_recognized(name: str) -> None:
     found = recognized(CASES / name)

@@ -84,6 +84,7 @@ def dearer() -> bytes:
     return certificate_of_trip(three, purchases, [one.price for one in three.candidates], {"route": None})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trips_with_and_without_each_limit_have_certificates(variant: str) -> None:
     for seed in range(2000, 2006):
@@ -301,6 +302,7 @@ def driven(trip: Trip, plan: dict[str, Any]) -> float:
     return objective_of(trip, purchases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_number_is_changed_the_checker_accepts_nothing_that_is_wrong(seed: int) -> None:
     rng, refused = random.Random(f"tampered {seed}"), 0

@@ -294,6 +294,7 @@ def test_an_address_has_the_parts_that_are_known() -> None:
     assert shown(address=None, city=None, state=None) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_a_plan_can_be_driven_by_what_it_shows(seed: int) -> None:
     """Capacities, mpg and prices are odd. The plan is driven from its JSON alone."""

@@ -79,6 +79,7 @@ def test_the_rules_of_thumb_fuel_as_they_say() -> None:
     assert cheapest["objective"] == pytest.approx(110.0 * 3.2 + 120.0 * 3.1 + 2 * 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_other_way_is_cheaper_than_the_plan(seed: int) -> None:
     """Rounding may cost up to 50 cents: the plan buys tenths of a gallon, the rules of thumb do not."""

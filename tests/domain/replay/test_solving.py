@@ -56,6 +56,7 @@ def both(solved: Solved) -> tuple[Side, Side]:
     return solved.before, solved.after
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(40))
 @given(PLACES, POLICIES, st.sampled_from(BRANDS), st.sampled_from([0.05, 0.45, 2.0]))
 def test_what_may_only_help_never_costs_more(
@@ -96,6 +97,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(40), derandomize=True)
 @given(PLACES, POLICIES, st.sampled_from(CHANGES), st.booleans())
 def test_the_figures_are_the_same_when_every_side_is_solved_by_itself(

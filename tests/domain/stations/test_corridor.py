@@ -65,6 +65,7 @@ def ahead(start: Point, heading_degrees: float, miles: float) -> Point:
     return Point(math.degrees(math.asin(max(-1, min(1, sine)))), (math.degrees(longitude + east) + 180) % 360 - 180)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_the_corridor_equals_the_result_of_sampling_the_road(seed: int) -> None:
     rng = random.Random(seed)

@@ -49,6 +49,7 @@ Degrees = tuple[float, float]
 OFF = st.tuples(st.floats(-0.01, 0.01), st.floats(-0.01, 0.01))
 
 
+@pytest.mark.slow
 @hypothesis_settings(deadline=None, max_examples=examples(300), derandomize=True)
 @example((0.0, 179.999), [(0.0, 0.002)], [(0.0, 0.0)], -3.0, 250.0)  # across the antimeridian
 @example((60.0, 0.0), [(0.0, 0.003)], [(0.0, 0.0)], -3.0, 250.0)  # a degree of longitude is half as long

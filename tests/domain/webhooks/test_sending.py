@@ -437,6 +437,7 @@ def test_an_upgrade_is_no_success() -> None:
     assert outcome.error is not None
 
 
+@pytest.mark.slow
 def test_an_answer_that_trickles_ends_in_time() -> None:
     with running_receiver() as receiver:
         receiver.floods, receiver.answer, receiver.status = True, b"", 200  # a body without a byte, for ever

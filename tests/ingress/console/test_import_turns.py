@@ -117,6 +117,7 @@ def sheet_of_ones(rows: int, columns: int) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_a_sheet_that_takes_long_is_given_up_in_time(tmp_path: Path) -> None:
     path = tmp_path / "ones.xlsx"
     path.write_bytes(sheet_of_ones(100_000, 24))
@@ -126,6 +127,7 @@ def test_a_sheet_that_takes_long_is_given_up_in_time(tmp_path: Path) -> None:
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_a_text_that_takes_long_is_given_up_in_time(tmp_path: Path) -> None:
     path = tmp_path / "ones.csv"
     path.write_bytes(b"name\n" + b"1\n" * 2_000_000)
