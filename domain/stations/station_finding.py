@@ -366,7 +366,7 @@ def _town(city: str, state: str) -> tuple[str, str]:
 
 
 def _held(stations: Sequence[CodedStation], reason: str) -> CodeMatch:
-    return CodeMatch(None, [one.station_id for one in stations][:_MOST_CANDIDATES], reason)
+    return CodeMatch(None, sorted(one.station_id for one in stations)[:_MOST_CANDIDATES], reason)
 
 
 def _number(one: CodedStation) -> str:

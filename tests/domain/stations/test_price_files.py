@@ -210,8 +210,8 @@ def test_a_file_without_places_is_matched_by_exit_and_town_and_then_by_its_code(
 def test_where_only_the_town_matches_a_person_says_which_station_is_meant(
     connection: Connection, fleet: Fleet, imported: Import, now: datetime
 ) -> None:
-    add_station(connection, "a", address="I-80, Exit 92")
     add_station(connection, "b", address="I-80, Exit 101")
+    add_station(connection, "a", address="I-80, Exit 92")
     row = '7,LOVES #305,"SR-19",Elkhart,IN,301,3.89'
 
     report = imported(row, "8,PILOT,SR-1,Nowhere,IN,301,3.9", header=OPIS, profile="opis")
