@@ -19,7 +19,7 @@ from deploy.processes import Spec
 from domain.database.visibility import SERVICE_ROLE
 from domain.migrations import migrate
 from domain.queue.redis_clients import redis_client
-from ingress.http.serving import free_port
+from tests.ports import own_port
 
 CLUSTERS = "TEST_CLUSTERS"
 """The variable that names the folder of the cluster that is copied. Outside of pytest there is none."""
@@ -53,7 +53,7 @@ class OverTcp(EmbeddedPostgres):
 
     def __init__(self, data: Path) -> None:
         super().__init__(data, durable=False)
-        self._tcp_port = free_port("127.0.0.1", 0)
+        self._tcp_port = own_port()
 
     def spec(self) -> Spec:
         spec = super().spec()

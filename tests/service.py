@@ -20,9 +20,9 @@ from domain.lifecycle import Environment
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.factories import DOT, Fleet, make_fleet
 from tests.forking import forked_spec
+from tests.ports import own_port
 
 Seen = TypeVar("Seen")
 
@@ -146,7 +146,7 @@ def running_service(
     """The named processes, stopped at the end. `environment` is further settings, such as IMPORT_PASS_SECONDS. The
     folder `code` has the packages of another release, which they run instead of ours. With `process_spec` each process
     starts Python as on any machine, where that matters to the test."""
-    port = free_port("127.0.0.1", 0)
+    port = own_port()
     url = f"http://127.0.0.1:{port}"
     env = {
         "FUELROUTE_DATABASE_URL": settings.require_database_url(),

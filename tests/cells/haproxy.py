@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ingress.http.serving import free_port
+from tests.ports import own_port
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "cells"
 PROGRAM = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -25,7 +25,7 @@ class Proxy(NamedTuple):
 def running_haproxy(folder: Path, first: str, second: str) -> Iterator[Proxy]:
     """A HAProxy before two cells, each `host:port`."""
     assert PROGRAM is not None
-    map_file, control, port = folder / "cells.map", folder / "haproxy.sock", free_port("127.0.0.1", 0)
+    map_file, control, port = folder / "cells.map", folder / "haproxy.sock", own_port()
     shutil.copy(FOLDER / "cells.map", map_file)
     settings = {
         "CELLS_MAP": str(map_file),

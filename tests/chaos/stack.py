@@ -26,8 +26,8 @@ from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from domain.text import without_secrets
-from ingress.http.serving import free_port
 from tests.forking import forked_spec
+from tests.ports import own_port
 from tests.servers import CopiedPostgres
 
 HOST = "127.0.0.1"
@@ -67,7 +67,7 @@ class Stack:
         (self.folder / "logs").mkdir(exist_ok=True)
         self.postgres = CopiedPostgres(self.disk)
         self.redis = EmbeddedRedis(self.folder)
-        self.urls |= {name: f"http://{HOST}:{free_port(HOST, 0)}" for name in (*INGRESSES, "console")}
+        self.urls |= {name: f"http://{HOST}:{own_port()}" for name in (*INGRESSES, "console")}
 
     @property
     def disk(self) -> Path:

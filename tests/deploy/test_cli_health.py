@@ -11,13 +11,13 @@ from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
 from domain.telemetry.metrics_ports import serve_metrics
 from tests.deploy.commands import Cli, libraries_of
-from tests.deploy.test_metrics_ports import free_ports
+from tests.ports import own_port
 
 
 @pytest.fixture
 def first_port(monkeypatch: pytest.MonkeyPatch) -> int:
     """The first of three free ports that the setting names."""
-    first = free_ports(3)
+    first = own_port(3)
     monkeypatch.setenv("FUELROUTE_METRICS_PORT", f"{first}-{first + 2}")
     return first
 
@@ -56,7 +56,7 @@ def test_one_sick_process_among_others_is_enough(cli: Cli, first_port: int) -> N
 
 
 def test_a_quiet_check_speaks_only_of_what_is_wrong(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_ports(1)
+    port = own_port()
     monkeypatch.setenv("FUELROUTE_METRICS_PORT", str(port))
     assert "no process answers" in cli("health", "--quiet").sentence
 
@@ -85,7 +85,7 @@ def test_a_quiet_check_of_several_ports_asks_them_all(cli: Cli, first_port: int)
 
 def test_the_check_of_a_container_loads_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each container is asked every 15 seconds. With the libraries that took more than an idle process takes."""
-    port = free_ports(1)
+    port = own_port()
     monkeypatch.setenv("FUELROUTE_METRICS_PORT", str(port))
     serve_metrics(Settings(metrics_port=str(port)), "scheduler", Health("scheduler"))
 

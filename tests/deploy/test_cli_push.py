@@ -23,11 +23,11 @@ from domain.encoding import write
 from domain.files.csvfiles import write_rows
 from domain.files.route_rows import FileRoute
 from domain.lifecycle import Environment
-from ingress.http.serving import free_port
 from tests.clockwork import run_by_clockwork
 from tests.deploy.clients.test_flows import ROUTE
 from tests.deploy.commands import Cli
 from tests.factories import DOT, route_body
+from tests.ports import own_port
 from tests.service import Client
 
 COLUMNS = [
@@ -277,7 +277,7 @@ def test_a_revoked_key_ends_the_run_and_a_new_one_goes_on(folder: Folder) -> Non
 
 
 def test_a_service_that_is_away_is_told(folder: Folder, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = f"http://127.0.0.1:{free_port('127.0.0.1', 0)}"
+    address = f"http://127.0.0.1:{own_port()}"
 
     said = cli("push", str(folder.jsonl(*loads(1))), "--key-file", str(folder.key_file), "--url", address).sentence
 

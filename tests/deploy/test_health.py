@@ -23,10 +23,9 @@ from domain.migrations import alembic_config, engine, migrate
 from domain.operations.server_checks import DatabaseCheck, QueueCheck, known_revisions
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
-from ingress.http.serving import free_port
 from scheduler.state import SchedulerState
 from tests.conftest import make_database
-from tests.deploy.test_metrics_ports import free_ports
+from tests.ports import own_port
 from tests.servers import CopiedPostgres, OwnRedis, own_redis
 from tests.service import Service, eventually, one_below, running_service
 from tests.silence import postmaster_of, stopped
@@ -79,7 +78,7 @@ def running_stack(processes: tuple[str, ...]) -> Iterator[Stack]:
         folder = Path(name)
         migrate(database_url)
         settings = Settings(data=folder, database_url=database_url, redis_url=redis.url)
-        first, console = free_ports(len(processes)), free_port("127.0.0.1", 0)
+        first, console = own_port(len(processes)), own_port()
         more = {"METRICS_PORT": f"{first}-{first + len(processes) - 1}", "CONSOLE_PORT": str(console)}
         more |= {"DATABASE_POOL_SIZE": "2", "SWEEP_SECONDS": "1", "CONSOLE_URL": "http://127.0.0.1"}
         with running_service(settings, folder, processes=processes, **more) as service:

@@ -2,9 +2,8 @@
 
 import json
 import os
-import random
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from deploy.forks import Forked
 from deploy.stack import METRICS_FILE, PROCESSES
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
-from ingress.http.serving import PortTaken, free_port
 from tests.forking import forked_command
 from tests.metrics import Metrics
+from tests.ports import own_port
 from tests.service import eventually
 
 
@@ -38,14 +37,6 @@ def fuelroute(settings: Settings, data: Path, *arguments: str, **environment: st
         process.wait(timeout=900)
 
 
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row, below those that the system gives away by itself."""
-    while True:
-        first = random.randrange(20_000, 30_000)
-        with suppress(PortTaken):
-            return min(free_port("127.0.0.1", port) for port in range(first, first + count))
-
-
 def read_json(file: Path) -> Any:
     return json.loads(file.read_text()) if file.exists() else None
 
@@ -58,7 +49,7 @@ def processes_at(ports: range) -> list[str]:
 def test_several_workers_of_one_command_take_the_ports_from_the_one_that_is_set(
     settings: Settings, tmp_path: Path
 ) -> None:
-    first = free_ports(2)
+    first = own_port(2)
     with fuelroute(
         settings, tmp_path, "workers", "--queues", "imports", "--processes", "2", FUELROUTE_METRICS_PORT=str(first)
     ):
@@ -66,7 +57,7 @@ def test_several_workers_of_one_command_take_the_ports_from_the_one_that_is_set(
 
 
 def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_path: Path) -> None:
-    first = free_ports(10)
+    first = own_port(10)
     everybody = sorted(["ingress", "scheduler", "connectors", *(f"workers-{queue}" for queue in QUEUES)])
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}"):
         eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody)

@@ -16,11 +16,11 @@ from domain.database.connections import Connection, Database
 from domain.roads import Point
 from domain.roads.valhalla import reason_of_silence
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.roads.made_extract import EAST_EXIT, WEST_EXIT, interstate_map
 from tests.factories import make_fleet
+from tests.ports import own_port
 from tests.service import eventually
 
 pytestmark = pytest.mark.servers
@@ -97,7 +97,7 @@ def run_guide(settings: Settings, database: Database, folder: Path) -> str:
         "COMPANY": fleet.shown_company_id,
         "COLUMNS": "200",
         "PBF": "map.osm.pbf",
-        "PORT": str(free_port("127.0.0.1", 0)),
+        "PORT": str(own_port()),
         "FUELROUTE_DATABASE_URL": database.url,
         "FUELROUTE_REDIS_URL": settings.require_redis_url(),
     }

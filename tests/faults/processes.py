@@ -17,9 +17,9 @@ from typing import Any
 
 from domain.claims import Retries
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.faults.points import Point, When, install
 from tests.forking import exit_status, fork, run_command
+from tests.ports import own_port
 from tests.service import eventually
 
 SHORTER: Mapping[str, Any] = {
@@ -51,7 +51,7 @@ class Processes:
 
     def __init__(self, settings: Settings, folder: Path, points: Sequence[Point], **environment: str) -> None:
         self.folder = folder
-        self.ports = {name: free_port("127.0.0.1", 0) for name in ("ingress", "console")}
+        self.ports = {name: own_port() for name in ("ingress", "console")}
         self.deaths: list[tuple[str, int | None]] = []
         """The processes that died, and how. A process is started again, a command is not."""
         for name in (*SHORTER, *(point.function for point in points)):

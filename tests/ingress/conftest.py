@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ingress.http.serving import free_port
 from tests.metrics import Metrics
+from tests.ports import own_port
 
 
 @pytest.fixture(scope="module")
@@ -15,4 +15,4 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def metrics() -> Metrics:
-    return Metrics(free_port("127.0.0.1", 0))
+    return Metrics(own_port())

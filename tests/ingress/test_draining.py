@@ -22,7 +22,7 @@ from domain.database.connections import Database
 from domain.settings import Settings
 from ingress.http.connection_limits import Bounds
 from ingress.http.draining import DrainingServer
-from ingress.http.serving import free_port, listen
+from ingress.http.serving import listen
 from ingress.http.uvicorn_protocol import bounded_connections
 from tests.chaos.test_kills import kept
 from tests.clockwork import run_by_clockwork
@@ -30,6 +30,7 @@ from tests.factories import route_body
 from tests.forking import forked_spec
 from tests.ingress.strangers import GET
 from tests.ingress.test_uvicorn_protocol import answering
+from tests.ports import own_port
 from tests.service import Client, Service, eventually
 
 
@@ -38,7 +39,7 @@ class Process:
 
     def __init__(self, supervisor: Supervisor, settings: Settings, logs: Path, name: str, **more: str) -> None:
         self._supervisor = supervisor
-        self.port = free_port("127.0.0.1", 0)
+        self.port = own_port()
         environment = {
             "FUELROUTE_DATABASE_URL": settings.require_database_url(),
             "FUELROUTE_REDIS_URL": settings.require_redis_url(),

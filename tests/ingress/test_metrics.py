@@ -14,9 +14,9 @@ import pytest
 from domain.lifecycle import Environment
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.factories import route_body
 from tests.metrics import Metrics
+from tests.ports import own_port
 from tests.servers import OwnRedis, own_redis
 from tests.service import Client, Service, eventually, one_below, running_service, takes_less
 
@@ -129,7 +129,7 @@ def test_health_needs_no_key(client: Client) -> None:
 
 
 def test_processes_take_the_first_free_port_of_a_range(settings: Settings, tmp_path: Path) -> None:
-    first = free_port("127.0.0.1", 0)
+    first = own_port(10)
     ports = f"{first}-{first + 9}"
     processes = ("ingress", "imports", "plans", "scheduler")
     with running_service(settings, tmp_path, processes=processes, METRICS_PORT=ports):

@@ -16,9 +16,9 @@ from deploy.embedded import EmbeddedPostgres, running
 from domain.accounts.keys import revoke_key
 from domain.settings import Settings
 from ingress.api.replica import Freshness
-from ingress.http.serving import free_port
 from tests.factories import DOT, route_body
 from tests.metrics import Metrics
+from tests.ports import own_port
 from tests.replica import Replica, running_replica
 from tests.rows import stored_id
 from tests.servers import CopiedPostgres, own_redis
@@ -59,7 +59,7 @@ def own_settings(
 
 @pytest.fixture(scope="module")
 def metrics() -> Metrics:
-    return Metrics(free_port("127.0.0.1", 0))
+    return Metrics(own_port())
 
 
 @pytest.fixture(scope="module")

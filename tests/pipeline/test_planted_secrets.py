@@ -22,12 +22,12 @@ from domain.ids import new_id
 from domain.messages.due_messages import list_messages
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.factories import JOLIET, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.ingress.console.conftest import Browser, World, running_console
 from tests.pipeline.world import store_prices
+from tests.ports import own_port
 from tests.service import ALL_PROCESSES, Client, Service, eventually, running_service
 
 
@@ -43,7 +43,7 @@ class Stack(NamedTuple):
 def stack(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     logs = tmp_path_factory.mktemp("logs")
     contact_key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-    first_port = free_port("127.0.0.1", 0)
+    first_port = own_port(10)
     with running(EmbeddedRedis(tmp_path_factory.mktemp("redis"), durable=False)) as redis_url:
         own = settings.model_copy(
             update={

@@ -28,9 +28,9 @@ from deploy.clients.python.fuelroute_client import (
     ServiceUnreachable,
     VehicleRef,
 )
-from ingress.http.serving import free_port
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.pipeline.world import store_prices
+from tests.ports import own_port
 from tests.service import Client, Service, eventually
 
 
@@ -196,7 +196,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 def test_a_service_that_is_away_is_told_in_time() -> None:
-    url = f"http://127.0.0.1:{free_port('127.0.0.1', 0)}"
+    url = f"http://127.0.0.1:{own_port()}"
 
     with Fuelroute(url, "svc_live_x", timeout_seconds=0.4) as fuelroute, pytest.raises(ServiceUnreachable):
         fuelroute.me()

@@ -20,10 +20,10 @@ import pytest
 
 from deploy.demo import ALBUQUERQUE, AMARILLO, MEMPHIS
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.deploy.containers.compose import CONTAINERS, our_services
 from tests.deploy.containers.engine import LIMITS, Container, podman, skip_without_podman
+from tests.ports import own_port
 from tests.servers import SilentProxy
 from tests.service import eventually
 
@@ -128,8 +128,8 @@ def world(image: str, settings: Settings, tmp_path_factory: pytest.TempPathFacto
     with ExitStack() as life:
         secrets = tmp_path_factory.mktemp("secrets")
         _write_secrets(secrets, settings, life)
-        ports = {name: free_port("127.0.0.1", 0) for name in our_services()}
-        http, console = free_port("127.0.0.1", 0), free_port("127.0.0.1", 0)
+        ports = {name: own_port() for name in our_services()}
+        http, console = own_port(), own_port()
         containers: dict[str, Container] = {}
         for name, service in our_services().items():  # the migration first
             environment = {

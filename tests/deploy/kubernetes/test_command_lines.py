@@ -12,10 +12,10 @@ import pytest
 
 from deploy.processes import FUELROUTE, Child, Spec
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.deploy.kubernetes.manifests import Manifest, container, pods, variables
 from tests.forking import begin_forked
+from tests.ports import own_port
 from tests.service import eventually
 
 PODS = pods("large")
@@ -40,7 +40,7 @@ class Process(NamedTuple):
 def start(name: str, secrets: Path, logs: Path) -> Process:
     """Starts the process of a pod with free ports in place of the image's."""
     pod = PODS[name]
-    ports = {port["name"]: free_port("127.0.0.1", 0) for port in container(pod).get("ports", [])}
+    ports = {port["name"]: own_port() for port in container(pod).get("ports", [])}
     own = "FUELROUTE_CONSOLE_PORT" if name == "console" else "FUELROUTE_PORT"
     given = {
         key: value.replace("/run/secrets/fuelroute", str(secrets)) for key, value in variables("large", pod).items()

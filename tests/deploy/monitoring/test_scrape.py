@@ -12,10 +12,11 @@ from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.deploy.monitoring.names import documented, expressions, named, series
-from tests.deploy.test_metrics_ports import free_ports, fuelroute, processes_at
+from tests.deploy.test_metrics_ports import fuelroute, processes_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.metrics import Metrics
 from tests.pipeline.world import store_prices
+from tests.ports import own_port
 from tests.servers import OwnRedis, own_redis
 from tests.service import Service, eventually, running_service
 
@@ -41,7 +42,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 @pytest.fixture(scope="module")
 def ports() -> range:
-    first = free_ports(len(PROCESSES))
+    first = own_port(len(PROCESSES))
     return range(first, first + len(PROCESSES))
 
 
@@ -136,7 +137,7 @@ def test_the_processes_of_a_pool_sum_up(settings: Settings, redis: OwnRedis, tmp
     own = settings.model_copy(
         update={"database_url": make_database("pool"), "redis_url": redis.url.replace("db=0", "db=5")}
     )
-    first = free_ports(2)
+    first = own_port(2)
     ports = range(first, first + 2)
     with (
         fuelroute(

@@ -26,9 +26,9 @@ from domain.lifecycle import Environment
 from domain.migrations import migrate
 from domain.operations.server_checks import DatabaseCheck
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.debian import program, running_program
 from tests.factories import JOLIET, route_body
+from tests.ports import own_port
 from tests.rows import named
 from tests.servers import OverTcp, own_redis
 from tests.service import running_service
@@ -85,7 +85,7 @@ def pooler(server: str) -> Iterator[Pooler]:
 @contextmanager
 def bouncing(server: str, **settings: object) -> Iterator[int]:
     """The port of a PgBouncer before the server."""
-    pgbouncer, port = program("pgbouncer", "pgbouncer"), free_port("127.0.0.1", 0)
+    pgbouncer, port = program("pgbouncer", "pgbouncer"), own_port()
     lines = {
         "listen_addr": "127.0.0.1",
         "listen_port": port,

@@ -19,9 +19,9 @@ from domain.database.checks import check_server
 from domain.database.connections import Database, DatabaseProblem
 from domain.database.statements import Query
 from domain.queue.redis_clients import async_redis_client, check_redis, redis_client
-from ingress.http.serving import free_port
 from tests.debian import program, running_program
 from tests.domain.database.test_database_options import SETTINGS
+from tests.ports import own_port
 from tests.private_ca import Authority
 from tests.service import eventually
 
@@ -40,7 +40,7 @@ def postgres(authority: Authority) -> Iterator[int]:
     """The port of a PostgreSQL that speaks TLS alone."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     server, initdb = (program(name, "postgresql", *map(str, versions)) for name in ("postgres", "initdb"))
-    port, user = free_port("127.0.0.1", 0), "postgres"
+    port, user = own_port(), "postgres"
     with TemporaryDirectory(prefix="fuelroute-tls-data-") as name:
         data = Path(name) / "data"
         account = pwd.getpwnam(user) if os.getuid() == 0 else None
@@ -88,7 +88,7 @@ def _refusal(url: str) -> str | None:
 @pytest.fixture(scope="module")
 def tls_redis(authority: Authority) -> Iterator[int]:
     """The port of a Redis that speaks TLS alone."""
-    server, port = program("redis-server", "redis-server"), free_port("127.0.0.1", 0)
+    server, port = program("redis-server", "redis-server"), own_port()
     files = ["--tls-cert-file", str(authority.cert), "--tls-key-file", str(authority.key)]
     more = ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no", "--bind", "127.0.0.1", "--save", ""]
     argv = [server, *files, "--tls-ca-cert-file", str(authority.ca), *more, "--dir", str(authority.ca.parent)]

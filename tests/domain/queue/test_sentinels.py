@@ -20,9 +20,9 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import async_redis_client, check_redis, redis_client
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.debian import running_program
 from tests.factories import route_body
+from tests.ports import own_port
 from tests.service import eventually, running_service, takes_less
 
 PASSWORD = "p/w:1"
@@ -80,7 +80,7 @@ def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder, program = tmp_path_factory.mktemp("sentinels"), str(_valkey_server())
-    servers, sentinels = [[free_port("127.0.0.1", 0) for _ in range(count)] for count in (2, 3)]
+    servers, sentinels = [[own_port() for _ in range(count)] for count in (2, 3)]
     with ExitStack() as life:
         for port in servers:
             own = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]

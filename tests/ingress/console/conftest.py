@@ -17,10 +17,10 @@ from domain.database.connections import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.settings import Settings
-from ingress.http.serving import free_port
 from tests.conftest import own_database, redis_database
 from tests.factories import DOT, Fleet, make_fleet, signed_in
 from tests.forking import forked_spec
+from tests.ports import own_port
 from tests.service import eventually
 
 PASSWORD = "correct horse battery"
@@ -148,7 +148,7 @@ def running_console(
     settings: Settings, redis_url: str, logs: Path, *, api_url: str = "https://api.example.com/", **environment: str
 ) -> Iterator[str]:
     """A console process. Yields its address. `environment` has further variables."""
-    port = free_port("127.0.0.1", 0)
+    port = own_port()
     url = f"http://127.0.0.1:{port}"
     env = {
         "FUELROUTE_DATABASE_URL": settings.require_database_url(),

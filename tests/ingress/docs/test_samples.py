@@ -19,10 +19,10 @@ from domain.lifecycle import Environment
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from ingress.docs.guide import LANGUAGES
 from ingress.docs.site import GUIDES, read_source
-from ingress.http.serving import free_port
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import route_body
 from tests.pipeline.world import store_prices
+from tests.ports import own_port
 from tests.service import Client, Service, eventually
 
 PYTHON_CLIENT = Path(__file__).parents[3] / "deploy" / "clients" / "python"
@@ -116,7 +116,7 @@ def test_the_samples_run(guide: str, language: str, programs: Callable[[str, str
 def test_the_receivers_of_webhooks_take_what_is_signed(
     language: str, newcomer: Client, programs: Callable[[str, str], Program]
 ) -> None:
-    port = free_port("127.0.0.1", 0)
+    port = own_port()
     url = f"http://127.0.0.1:{port}/fuelroute"
     with newcomer.service.database.transaction() as connection:
         made = make_endpoint(connection, newcomer.fleet.sandbox, url)

@@ -8,14 +8,14 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.operations.doctor.roads import check_roads
 from domain.planning.explanation import pack_explanation
-from ingress.http.serving import free_port
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.operations.doctor.conftest import Examine
 from tests.factories import Fleet
+from tests.ports import own_port
 
 
 def told_of_silence(examine: Examine) -> str:
-    (found,) = examine(check_roads, valhalla_url=f"http://127.0.0.1:{free_port('127.0.0.1', 0)}")
+    (found,) = examine(check_roads, valhalla_url=f"http://127.0.0.1:{own_port()}")
     assert not found.is_problem
     assert "valhalla cannot be reached at http://127.0.0.1:" in found.what
     return found.what.rpartition("; ")[2]
