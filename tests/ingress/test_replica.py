@@ -133,9 +133,13 @@ def test_a_replica_answers_once_it_has_replayed_the_last_write(
 ) -> None:
     route = push(client)
     poll_until_replica_answers(client, route["id"], reads)
-    before = reads()
-    assert everything(client, route) == [route] * 3
-    assert reads()["replica"] >= before["replica"] + 3
+
+    def read_from_replica() -> int:
+        before = reads()["replica"]
+        assert everything(client, route) == [route] * 3
+        return reads()["replica"] - before
+
+    eventually(read_from_replica, lambda count: count == 3)  # a busy machine may be behind, which lets the replica rest
 
 
 def test_a_paused_replica_hides_no_write_of_the_caller(
