@@ -33,9 +33,9 @@ How to write one:
 - `first` of a `Scalar` is None for no row and for NULL: where the two differ, the row is a `NamedTuple`.
 - `all`, `first` and `one` are enough for most. `execute` gives the cursor, for `rowcount` or for rows one by one,
   `in_portions` a result that is too large for the memory.
-- With `binary=True` PostgreSQL sends the rows as it keeps them, and neither side writes or reads numbers, times and ids
-  as text. That is worth it for many rows of them, and for bytes. Types that psycopg knows as text alone (ctid, say)
-  come as bytes then.
+- With `binary=True` PostgreSQL sends the rows as it keeps them: neither side writes numbers, times and ids as text, or
+  reads them from it. Use it for many such rows, and for bytes. A type that psycopg knows only as text (ctid, say) comes
+  as bytes then.
 - Where psycopg is needed itself (`executemany`, COPY), `statement.text` is the SQL.
 
 Why SQL, and not SQLAlchemy: what is hot here works on batches by sets (`jsonb_to_recordset`, `unnest`, lateral joins,

@@ -140,7 +140,8 @@ class StationFinder:
         self._by_town: dict[tuple[str, str], list[CodedStation]] | None = None
 
     def note_site(self, cells: Hashable, site: int) -> int:
-        """Note what was found for the cells of a row. Files whose rows are all different fill no memory by that."""
+        """Note what was found for the cells of a row. Notes are forgotten once there are many, so that a file whose
+        rows are all different does not fill the memory."""
         if len(self.sites) >= _MOST_SITES:
             self.sites.clear()
         self.sites[cells] = site
