@@ -94,10 +94,11 @@ def _add_parts(explained: ExplainedCandidate, parts: PriceParts) -> None:
         explained["retail_price"] = None
     elif (retail_price := round(parts.retail_price, PRICE_DECIMALS)) != explained["net_price"]:
         explained["retail_price"] = retail_price
+    numbers = sorted(deal.number for deal in parts.deals if deal.number is not None)
+    if numbers:
+        explained["deals"] = numbers
     for deal in parts.deals:
-        if deal.number is not None:
-            explained.setdefault("deals", []).append(deal.number)
-        elif deal.net_price is not None:
+        if deal.number is None and deal.net_price is not None:
             explained["quote"] = round(deal.net_price, PRICE_DECIMALS)
 
 

@@ -224,7 +224,7 @@ class ReplayTotals:
     def summary(self) -> ReplaySummary:
         found = self._summary
         found.lines = {kind: _largest(lines.values(), keeps_all=kind == "week") for kind, lines in self._lines.items()}
-        found.deals = sorted(self._deals.values(), key=lambda one: -one.worth_cents)
+        found.deals = sorted(self._deals.values(), key=lambda one: (-one.worth_cents, one.number, one.name))
         found.off_network = _most_missed(self._off.values())
         found.off_chains = _most_missed(self._off_chains.values())
         found.cent_worth_cents = round(found.cent_worth_cents, 2)

@@ -144,6 +144,12 @@ def test_packed_inputs_are_the_inputs(places: list[tuple[int, float, str, bool]]
     assert unpack_inputs(pack_inputs(kept)) == kept
 
 
+def test_the_deals_at_a_station_are_named_in_the_order_of_their_numbers() -> None:
+    held = [Deal(0.10, None, number, "Mesa") for number in (7, 2, 5)]
+    explanation = explained([(priced(300, 3.5, brand="Mesa"), held)])
+    assert [one["deals"] for one in explanation["candidates"]] == [[2, 5, 7]]
+
+
 def test_odd_numbers_are_kept_as_they_are_and_broken_bytes_are_refused() -> None:
     explanation = explained()
     explanation["candidates"][0]["mile"] = 10 / 3
