@@ -59,7 +59,7 @@ _ASSIGN = Command(
 _NAMES = Scalar(
     NotNull[str],
     "SELECT DISTINCT driver_name FROM fills WHERE company_id = %s AND card_last_four = %s AND driver_name IS NOT NULL"
-    " AND unit_number IS NULL",
+    " AND unit_number IS NULL ORDER BY driver_name",
 )
 
 
@@ -230,7 +230,7 @@ _WAITING = Statement(
     SELECT card_last_four, driver_name, count(*)::int AS fills, min(bought_at) AS first_at, max(bought_at) AS last_at
     FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s AND review <> '{}'
       AND 'unit' = ANY(review) AND unit_number IS NULL AND counter_id IS NULL
-    GROUP BY card_last_four, driver_name ORDER BY fills DESC, card_last_four LIMIT 500
+    GROUP BY card_last_four, driver_name ORDER BY fills DESC, card_last_four, driver_name LIMIT 500
     """,
 )
 

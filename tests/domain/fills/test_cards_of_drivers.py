@@ -60,6 +60,21 @@ def test_a_card_moves_on_a_day(connection: Connection, fleet: Fleet) -> None:
     assert trucks(connection, fleet) == [fleet.trucks[0], fleet.trucks[0], None]
 
 
+def test_one_person_s_name_in_two_spellings_is_assigned_by_one_of_them_each_time(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    names = ("LEE ANN", "ANN LEE", "LEE  ANN", "Ann Lee", "Lee Ann")
+    lines = [efs(card="*0541", unit="", driver=name, invoice=str(at)) for at, name in enumerate(names)]
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines))
+    stored = connection.execute("SELECT max(driver_name) FROM fills").fetchall()
+    connection.execute("SET LOCAL enable_sort = off")  # among many fills, PostgreSQL finds the names by their hashes
+    for truck in fleet.trucks[:2]:
+        assign(connection, fleet, "0541", vehicle_id=truck)
+    assert [(one.driver_name, one.vehicle_id) for one in list_assignments(connection, fleet.company_id)] == [
+        (stored[0][0], fleet.trucks[1])
+    ]
+
+
 def test_another_person_s_card_with_the_same_digits_waits(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
     import_fills(connection, fleet.live, CASE)
     assign(connection, fleet, "0541", vehicle_id=fleet.trucks[0])
