@@ -304,7 +304,7 @@ def _show_life(database: Database, route_id: str, screen: Console) -> None:
         screen.print(row.closed_reason, style="red")
 
 
-_TEXT = Scalar(str | None, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at DESC LIMIT 1")
+_TEXT = Scalar(str | None, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at DESC, id DESC LIMIT 1")
 
 
 def _show_message(database: Database, route_id: str, screen: Console) -> None:

@@ -78,7 +78,7 @@ _OF_FLEET = Statement(
     SELECT t.vehicle_id, v.unit_number, t.route_id, r.external_id, t.ended_at, t.miles, t.gallons, t.by_card, t.doubt
     FROM trip_burns t JOIN routes r ON r.id = t.route_id JOIN vehicles v ON v.id = t.vehicle_id
     WHERE t.company_id = %s AND t.environment = %s AND t.measured_at IS NOT NULL
-    ORDER BY v.unit_number, t.vehicle_id, t.ended_at DESC
+    ORDER BY v.unit_number, t.vehicle_id, t.ended_at DESC, t.route_id
     """,
 )
 

@@ -140,7 +140,7 @@ _LOCK_TRIPS = Statement(
         (SELECT route_id FROM trip_burns t
          WHERE company_id = %(company_id)s AND environment = %(environment)s AND vehicle_id = %(vehicle_id)s
            AND measured_at IS NOT NULL
-         ORDER BY ended_at DESC LIMIT %(most)s))
+         ORDER BY ended_at DESC, route_id LIMIT %(most)s))
     ORDER BY t.route_id FOR UPDATE OF t
     """,
 )
@@ -281,7 +281,7 @@ _TRIM = Command(
         SELECT route_id FROM trip_burns
         WHERE company_id = %(company_id)s AND environment = %(environment)s AND vehicle_id = %(vehicle_id)s
           AND measured_at IS NOT NULL
-        ORDER BY ended_at DESC OFFSET {_MOST_KEPT})
+        ORDER BY ended_at DESC, route_id OFFSET {_MOST_KEPT})
     """
 )
 

@@ -96,7 +96,7 @@ _KNOWN = Statement(
                 SELECT vehicle_id, mpg FROM learned_burns
                 WHERE company_id = v.company_id AND environment = %(environment)s AND vehicle_id <> v.id
                   AND mpg IS NOT NULL AND miles >= {_LEAST_MILES}
-                ORDER BY learned_at DESC LIMIT {_MOST_TRUCKS}
+                ORDER BY learned_at DESC, vehicle_id LIMIT {_MOST_TRUCKS}
             ) AS newest
             JOIN vehicles model ON model.id = newest.vehicle_id
         ) AS other, (VALUES (true), (false)) AS kind (of_model)

@@ -51,7 +51,8 @@ _OF_TRUCK = Statement(
 )
 _OF_COMPANY = Statement(
     TankProposal,
-    f"{_SELECT} WHERE b.company_id = %s AND b.environment = 'live' AND {_DIFFERS} ORDER BY b.learned_at DESC LIMIT %s",
+    f"{_SELECT} WHERE b.company_id = %s AND b.environment = 'live' AND {_DIFFERS}"
+    " ORDER BY b.learned_at DESC, v.id LIMIT %s",
 )
 
 

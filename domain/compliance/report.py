@@ -133,7 +133,7 @@ _EXTRA = f"""
         SELECT n.document, coalesce((n.cause->>'fuelStopsPassed')::int, 0) AS passed FROM plans n
         WHERE n.route_id = a.route_id AND n.revision = old.revision AND n.document IS NOT NULL
           AND n.cause->'closures' ? a.id::text AND EXISTS (SELECT FROM messages m WHERE m.plan_id = n.id)
-        ORDER BY n.generated_at DESC LIMIT 1) AS new ON true
+        ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS new ON true
     CROSS JOIN LATERAL ({_BUYS.format(document="old.document", passed="new.passed")}) AS planned
     CROSS JOIN LATERAL ({_BUYS.format(document="new.document", passed="0")}) AS bought
     WHERE a.id = stop.answer_id AND stop.answer = 'refused'

@@ -160,7 +160,7 @@ _CHOICES = Statement(
     WHERE company_id = %(company_id)s AND environment = (SELECT environment FROM fills WHERE id = %(fill_id)s)
       AND vehicle_id = %(vehicle_id)s AND arrived_at IS NOT NULL
       AND arrived_at BETWEEN %(at)s::timestamptz - interval '20 days' AND %(at)s::timestamptz + interval '2 days'
-    ORDER BY arrived_at DESC LIMIT 20
+    ORDER BY arrived_at DESC, id LIMIT 20
     """,
 )
 

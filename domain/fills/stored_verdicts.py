@@ -67,7 +67,7 @@ _PLANS = Statement(
          (SELECT current.generated_at FROM plans current WHERE current.id = r.plan_id)
     WHERE r.id = ANY(%s) AND p.document IS NOT NULL AND p.revision = r.revision
       AND (p.id = r.plan_id OR p.generated_at >= r.arrived_at AND {had_by_driver("p")})
-    ORDER BY p.route_id, p.generated_at DESC
+    ORDER BY p.route_id, p.generated_at DESC, p.id DESC
     """,
 )
 """The driver's plan, and earlier plans that the driver had."""

@@ -68,7 +68,7 @@ _LIST: dict[Matched, Statement[StoredMapping]] = {
         f" FROM mappings m JOIN {subject}s t ON t.company_id = m.company_id AND t.id = m.target_id"
         " WHERE m.company_id = %(company_id)s AND m.kind = ANY(%(kinds)s) AND"
         f" strpos(lower(concat_ws(' ', m.value, t.{name}, t.{other})), lower(%(text)s)) > 0"
-        " ORDER BY m.created_at DESC, m.value LIMIT %(limit)s OFFSET %(offset)s",
+        " ORDER BY m.created_at DESC, m.value, m.kind LIMIT %(limit)s OFFSET %(offset)s",
     )
     for subject, name, other in _COLUMNS
 }

@@ -103,7 +103,7 @@ _PLANS = Statement(
     WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) AND p.document IS NOT NULL
       AND (p.id = r.plan_id OR p.cause ? 'takenByDriver'
            OR EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status = 'sent'))
-    ORDER BY p.route_id, p.generated_at DESC
+    ORDER BY p.route_id, p.generated_at DESC, p.id DESC
     """,
 )
 """The current plans of routes, and earlier plans that the driver had. A plan of an earlier revision counts too, if it

@@ -78,7 +78,7 @@ _LIST = Statement(
     WHERE m.status = 'pending' AND m.withheld_since IS NOT NULL
       AND (%(company_id)s::uuid IS NULL OR m.company_id = %(company_id)s)
       AND (%(ids)s::uuid[] IS NULL OR m.id = ANY(%(ids)s))
-    ORDER BY r.id, m.created_at
+    ORDER BY r.id, m.created_at, m.id
     """,
 )
 _LOCK = Statement(Withheld, f"{_LIST.text} FOR UPDATE OF r")

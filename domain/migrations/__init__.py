@@ -43,7 +43,7 @@ _OLDEST_TRANSACTION = Statement(
     _OldestTransaction,
     "SELECT pid, usename::text AS role, extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds"
     " FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
-    " ORDER BY xact_start LIMIT 1",
+    " ORDER BY xact_start, pid LIMIT 1",
 )
 
 

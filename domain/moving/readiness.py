@@ -52,7 +52,7 @@ _IS_RETIRED = Scalar(NotNull[bool], "SELECT retired_at IS NOT NULL FROM companie
 
 
 _EMAILS = Scalar(str, "SELECT email FROM users WHERE company_id = %s ORDER BY email")
-_TAKEN = Scalar(str, "SELECT email FROM users WHERE email = ANY (%s) AND company_id IS DISTINCT FROM %s")
+_TAKEN = Scalar(str, "SELECT email FROM users WHERE email = ANY (%s) AND company_id IS DISTINCT FROM %s ORDER BY email")
 
 
 class _OpenId(NamedTuple):

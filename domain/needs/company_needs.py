@@ -65,8 +65,9 @@ _NEWEST_OPEN_FILL = Statement(
     _OpenFill,
     f"""
     SELECT (bought_at AT TIME ZONE time_zone)::date AS day, location_name, count(*) OVER () AS fills
-    FROM (SELECT bought_at, time_zone, location_name {_OPEN_FILLS} ORDER BY bought_at DESC LIMIT {MOST_OF_A_NEED}) AS f
-    ORDER BY bought_at DESC LIMIT 1
+    FROM (SELECT id, bought_at, time_zone, location_name {_OPEN_FILLS}
+          ORDER BY bought_at DESC, id LIMIT {MOST_OF_A_NEED}) AS f
+    ORDER BY bought_at DESC, id LIMIT 1
     """,
 )
 

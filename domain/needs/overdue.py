@@ -43,7 +43,7 @@ _ROWS = {
     figure.name: Statement(
         Overdue,
         "SELECT id, company_id, about, since, detail"
-        f" FROM ({figure.sql} LIMIT %(searched)s) AS overdue"
+        f" FROM ({figure.sql}, id LIMIT %(searched)s) AS overdue"
         " WHERE %(detail)s::text IS NULL OR detail = %(detail)s LIMIT %(limit)s",
     )
     for figure in FIGURES.values()

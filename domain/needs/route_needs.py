@@ -230,7 +230,7 @@ ROUTE_NEEDS = (
                   AND refused.left_out_until > coalesce(
                       (r.document->'stops'->(own.number::int - 1)->>'estimatedArrival')::timestamptz,
                       %(now)s::timestamptz)
-                ORDER BY refused.answered_at DESC LIMIT 1) AS a
+                ORDER BY refused.answered_at DESC, refused.id DESC LIMIT 1) AS a
             WHERE r.id = ANY(ARRAY({_REFUSED}))
             """,
         order="at",
@@ -288,7 +288,7 @@ ROUTE_NEEDS = (
                 ELSE (
                     SELECT n.cause->>'text' FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                       AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= r.low_since
-                    ORDER BY n.generated_at DESC LIMIT 1) END) AS detail
+                    ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) END) AS detail
             """,
         source="FROM trucks r WHERE r.gets_low",
         order="at",

@@ -87,7 +87,7 @@ REPLAYS = Owned(StoredReplay, "replays", kind="rpl", unknown=UnknownReplay)
 _NEWEST = Statement(
     StoredReplay,
     f"SELECT {REPLAYS.columns.removesuffix('summary')} NULL::jsonb AS summary FROM replays"
-    " WHERE company_id = %s ORDER BY created_at DESC LIMIT %s",
+    " WHERE company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s",
 )
 
 
@@ -211,7 +211,7 @@ _DUE = Statement(
       AND (NOT EXISTS (SELECT FROM replay_portions p WHERE p.replay_id = r.id AND p.results IS NULL) OR EXISTS (
         SELECT FROM replay_portions p WHERE p.replay_id = r.id AND p.results IS NULL
         AND (p.taken_until IS NULL OR p.taken_until < %s)))
-    ORDER BY r.created_at LIMIT 100
+    ORDER BY r.created_at, r.id LIMIT 100
     """,
 )
 

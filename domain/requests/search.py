@@ -190,7 +190,7 @@ _ROUTES = Statement(
             (
                 "r.id = %(route_id)s::uuid",
                 f"{_IS_LOAD} AND r.status <> 'canceled'",
-                f"{_IS_LOAD} AND r.status = 'canceled' ORDER BY r.created_at DESC",
+                f"{_IS_LOAD} AND r.status = 'canceled' ORDER BY r.created_at DESC, r.id DESC",
             ),
         )
     ),

@@ -129,7 +129,7 @@ FUEL_VISITS = """(
         WHERE (visit->'latitude', visit->'longitude') = (fuel.stop->'latitude', fuel.stop->'longitude')
           AND visit->>'arrivedAt' IS NOT NULL
           AND (visit->>'departedAt')::timestamptz <= coalesce(p.as_of, p.generated_at) IS NOT TRUE
-        ORDER BY (visit->>'arrivedAt')::timestamptz DESC LIMIT 1) AS known ON fuel.comes_first)"""
+        ORDER BY (visit->>'arrivedAt')::timestamptz DESC, visit->>'departedAt' LIMIT 1) AS known ON fuel.comes_first)"""
 """SQL of `routes.fuel_visits` of a route `r` whose driver gets the plan `p`. A fuel stop that stays keeps its visit,
 unless the truck had left it before the plan was made: then the plan leads there once more, as on the way back."""
 

@@ -69,7 +69,7 @@ _LAST = Scalar(
     bytes | None,
     "SELECT p.explanation FROM savings s JOIN plans p ON p.id = s.plan_id"
     " WHERE s.company_id = %(company_id)s AND s.environment = %(environment)s"
-    " ORDER BY s.planned_at DESC LIMIT %(limit)s",
+    " ORDER BY s.planned_at DESC, s.route_id LIMIT %(limit)s",
 )
 
 

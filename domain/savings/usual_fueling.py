@@ -61,7 +61,8 @@ _GROUPED = """
 _OF_TRUCK = Statement(Stop, f"{_STOPS} AND f.vehicle_id = %(vehicle_id)s {_GROUPED}")
 _OF_COMPANY = Statement(
     Stop,
-    f"{_STOPS} AND v.fuel_tank_capacity_gallons > 0 {_GROUPED} ORDER BY max(f.bought_at) DESC LIMIT {_MOST_STOPS}",
+    f"{_STOPS} AND v.fuel_tank_capacity_gallons > 0 {_GROUPED}"
+    f" ORDER BY max(f.bought_at) DESC, f.vehicle_id, coalesce(f.station_id, f.location_name) LIMIT {_MOST_STOPS}",
 )
 
 

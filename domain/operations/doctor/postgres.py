@@ -127,7 +127,7 @@ _OLD_TRANSACTIONS = Statement(
     SELECT pid, coalesce(application_name, '') AS application, xact_start AS since FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
       AND xact_start < clock_timestamp() - %s::interval
-    ORDER BY xact_start
+    ORDER BY xact_start, pid
     """,
 )
 _WAITING = Statement(
@@ -136,13 +136,13 @@ _WAITING = Statement(
     SELECT pid, coalesce(application_name, '') AS application, state_change AS since FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0
       AND state_change < clock_timestamp() - %s::interval
-    ORDER BY state_change
+    ORDER BY state_change, pid
     """,
 )
 _PREPARED = Scalar(
     NotNull[str],
     "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
-    " AND prepared < clock_timestamp() - %s::interval ORDER BY prepared",
+    " AND prepared < clock_timestamp() - %s::interval ORDER BY prepared, gid",
 )
 
 
@@ -204,7 +204,8 @@ _UNVACUUMED = Scalar(
 _BLOATED = Statement(
     _DeadRows,
     "SELECT relname AS name, n_dead_tup AS dead, n_live_tup AS live FROM pg_stat_user_tables"
-    " WHERE n_dead_tup > %s AND n_dead_tup > (n_live_tup + n_dead_tup) * %s::float8 / 100 ORDER BY n_dead_tup DESC",
+    " WHERE n_dead_tup > %s AND n_dead_tup > (n_live_tup + n_dead_tup) * %s::float8 / 100"
+    " ORDER BY n_dead_tup DESC, relname",
 )
 
 
@@ -307,7 +308,7 @@ _SLOTS = Statement(
     SELECT slot_name AS name, bytes FROM (
         SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::int8 AS bytes FROM pg_replication_slots
         WHERE NOT pg_is_in_recovery()) AS slots
-    WHERE bytes > %s ORDER BY bytes DESC
+    WHERE bytes > %s ORDER BY bytes DESC, slot_name
     """,
 )
 

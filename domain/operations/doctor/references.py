@@ -80,7 +80,7 @@ _ORPHANS = {
         LEFT JOIN {reference.parent} parent ON parent.{reference.key} = child.{reference.column}
         WHERE child.{reference.column} IS NOT NULL AND {reference.condition or "true"}
           AND (parent.{reference.key} IS NULL{_of_another_company(reference)})
-        LIMIT %s
+        ORDER BY 1 LIMIT %s
         """,
     )
     for reference in CHECKED_REFERENCES
@@ -98,7 +98,7 @@ _FOREIGN_POSITIONS = Scalar(
     """
     SELECT DISTINCT child.vehicle_id::text FROM positions child TABLESAMPLE SYSTEM (%s::float4)
     WHERE NOT EXISTS (SELECT FROM vehicles v WHERE v.id = child.vehicle_id AND v.company_id = child.company_id)
-    LIMIT %s
+    ORDER BY 1 LIMIT %s
     """,
 )
 POSITIONS = ParentReference("positions", "vehicle_id", "vehicles", "id")

@@ -57,7 +57,7 @@ _FAULTS = Statement(
         LEFT JOIN drivers driver ON driver.id = r.driver_id AND driver.company_id = r.company_id
         WHERE {_in_portion("r.id")}
         OFFSET 0) AS judged
-    WHERE faults <> '{{}}' LIMIT {MOST_ORPHANS}
+    WHERE faults <> '{{}}' ORDER BY id DESC LIMIT {MOST_ORPHANS}
     """,
 )
 
@@ -69,7 +69,7 @@ _ORPHANS_IN_PORTION = {
         SELECT child.{reference.column}::text FROM {reference.child} child
         WHERE {_in_portion(f"child.{reference.column}")} AND NOT EXISTS (
             SELECT FROM routes r WHERE r.id = child.{reference.column} AND {_in_portion("r.id")})
-        LIMIT {MOST_ORPHANS}
+        ORDER BY child.{reference.column} DESC LIMIT {MOST_ORPHANS}
         """,
     )
     for reference in CHILDREN_OF_ROUTES

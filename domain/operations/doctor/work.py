@@ -37,12 +37,12 @@ class _Late(NamedTuple):
 
 _LATE_REVIEWS = Statement(
     _Late,
-    "SELECT id, count(*) OVER () AS rows FROM routes WHERE review_at < %s ORDER BY review_at LIMIT %s",
+    "SELECT id, count(*) OVER () AS rows FROM routes WHERE review_at < %s ORDER BY review_at, id LIMIT %s",
 )
 _LATE_TRUCKS = Statement(
     _Late,
     "SELECT vehicle_id AS id, count(*) OVER () AS rows FROM tracks"
-    " WHERE unprocessed_from IS NOT NULL AND unprocessed_since < %s ORDER BY unprocessed_since LIMIT %s",
+    " WHERE unprocessed_from IS NOT NULL AND unprocessed_since < %s ORDER BY unprocessed_since, vehicle_id LIMIT %s",
 )
 
 

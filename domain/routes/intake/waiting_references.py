@@ -40,7 +40,8 @@ _GROUPS: dict[Matched, Statement[_Group]] = {
         f"SELECT {first} AS first, {second} AS second, count(*) AS routes,"
         " count(*) FILTER (WHERE environment = 'sandbox') AS sandbox_routes, min(scheduled_start) AS earliest_start"
         " FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox') AND status = 'pending_mapping'"
-        f" AND pending_reason = '{reason}' GROUP BY 1, 2 ORDER BY routes DESC, earliest_start LIMIT {MOST_GROUPS}",
+        f" AND pending_reason = '{reason}' GROUP BY 1, 2"
+        f" ORDER BY routes DESC, earliest_start, 1, 2 LIMIT {MOST_GROUPS}",
     )
     for subject, first, second, reason in _COLUMNS
 }

@@ -258,6 +258,38 @@ def call_fault(call: ast.Call, names: Mapping[str, Any]) -> str | None:
     return None if right else f"the parameters are {wanted}, given are {given}"
 
 
+_CUT = re.compile(r"\bORDER BY (?P<keys>(?:[^()]|\((?:[^()]|\([^()]*\))*\))*?)\s+(?:LIMIT|OFFSET)\b")
+_LAST_KEY = re.compile(r"(\w+)[')]?(?: DESC)?(?: NULLS (?:FIRST|LAST))?$")
+_OF_ONE_ROW = {
+    *("answer_id", "driver_id", "id", "key", "number", "pid", "route_id", "station_id", "stop", "token_hash"),
+    *("vehicle_id", "vehicle_key"),
+    *("effective_at", "marked_at", "recorded_at", "valid_from"),  # times at one station, truck or state
+    *("day", "month", "name", "quarter"),  # one of a company's
+    *("is_stale", "of_model", "turn"),  # the parts of a UNION with a row each
+    *("1", "2", "departedAt", "destination", "driver_name", "kind", "location_name"),  # the last of all that a row has
+}
+"""Columns that tell each row from all others that it is ordered among."""
+_ANY_WILL_DO = re.compile(
+    r"ORDER BY (?:due\.)?turn, (?:due\.)?since LIMIT|FOR (?:NO KEY )?UPDATE(?: OF \w+)? SKIP LOCKED|^DELETE\b"
+    r"|^SELECT (?:detail AS reason, |coalesce\(pending_reason, 'not_attempted'\) AS reason, )?count\(\*\)"
+    r"|SELECT d\.retry_at FROM"
+)
+"""Work of which the rest comes at the next pass; rows that are only counted; the least value alone."""
+
+
+def test_rows_that_are_cut_have_one_order_alone() -> None:
+    """PostgreSQL gives rows that are equal in all that they are ordered by as they lie in its pages. So a list would
+    show some of them on two pages and others on none, and the first of them would be another one after an update."""
+    faults = [
+        f"{found['keys']}, in {' '.join(statement.text.split())}"
+        for statement in STATEMENTS
+        if not _ANY_WILL_DO.search(statement.text.strip())
+        for found in _CUT.finditer(statement.text)
+        if (last := _LAST_KEY.search(found["keys"].strip())) is None or last[1] not in _OF_ONE_ROW
+    ]
+    assert not faults, "\n".join(faults)
+
+
 class _Key(NamedTuple):
     id: UUID
     scopes: list[str]

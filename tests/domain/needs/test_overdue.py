@@ -69,6 +69,15 @@ def test_a_route_that_waits_for_its_import_is_overdue_once_it_was_due_for_a_minu
     assert (row.id, row.company_id, row.since) == (str(route_id), fleet.company_id, now - timedelta(seconds=61))
 
 
+def test_routes_that_are_due_since_one_moment_are_named_in_the_order_of_their_ids(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    ids = [str(pushed(connection, fleet.live, now=now, start=now, externalId=f"L-{number}")) for number in range(3)]
+    for route_id in reversed(ids):  # each is stored anew, behind the others
+        change(connection, UUID(route_id), retry_at=now - timedelta(hours=1))
+    assert [row.id for row in overdue.rows(connection, "pending", limit=2, now=now)] == ids[:2]
+
+
 def test_a_truck_that_arrived_without_a_plan_is_overdue_and_silent_until_it_sends_positions(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
