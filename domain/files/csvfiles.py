@@ -18,7 +18,7 @@ import msgspec
 from domain.contract.checking import Invalid, read_query
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
-from domain.files.spreadsheets import excel_text_rows, is_excel_file
+from domain.files.spreadsheets import excel_text_rows, is_excel_file, spreadsheet_fault
 from domain.files.text_rows import RefusedRow, armed, file_text_rows
 from domain.text import printable
 from domain.wording import counted
@@ -222,6 +222,9 @@ def read_rows(
         if (len(cells) > columns.width or columns.repeated) and (fault := columns.fault(cells)):
             report.reject(line, fault)
             continue
+        if fault := _spreadsheet_faults(values):
+            report.reject(line, fault)
+            continue
         cleared = columns.clear(cells, values) if columns.clearable else _NO_COLUMNS
         try:
             yield FileRow(line, read_query(values, shape), cleared, absent)
@@ -230,6 +233,21 @@ def read_rows(
 
 
 _NO_COLUMNS: frozenset[str] = frozenset()
+
+_MARKS = frozenset({"N/A", "#N/A", "N.A.", "NULL"})
+"""Cells that say that there is no value. `#N/A` is Excel's word for a look-up that found nothing."""
+_NUMBERS_OF_THINGS = frozenset({"unit_number", "vin", "external_id", "station_id"})
+"""Columns in which a number is a name, so that one which a spreadsheet has rounded may be another thing's."""
+
+
+def _spreadsheet_faults(values: Mapping[str, str]) -> str:
+    """The values that a spreadsheet has spoiled; empty if there are none."""
+    found = (
+        (name, spreadsheet_fault(value, is_exact=name in _NUMBERS_OF_THINGS))
+        for name, value in values.items()
+        if "#" in value or "+" in value
+    )
+    return "; ".join(f"{name}: {fault}" for name, fault in found if fault)
 
 
 class _Columns(NamedTuple):
@@ -256,7 +274,7 @@ class _Columns(NamedTuple):
         values = {
             name: armed(cell) if "'" in cell or cell[:1] == "=" else cell
             for place, name in self.fields
-            if place < width and (cell := cells[place].strip())
+            if place < width and (cell := cells[place].strip()) and cell.upper() not in _MARKS
         }
         if self.parts.places:
             texts = (cells[at].strip() for at in self.parts.places if at < width)

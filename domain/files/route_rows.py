@@ -13,13 +13,15 @@ from domain.contract.shapes import RouteInput
 from domain.files.route_doubts import missing_number
 from domain.files.route_layout import EXTERNAL_ID, ROUTE_FIELDS, SEQUENCE, STOP_FIELDS, TIME_ZONE, Layout, TableField
 from domain.files.route_times import cell_time, plain_text, zone_named
-from domain.files.spreadsheets import Cell, Row
+from domain.files.spreadsheets import Cell, Row, spreadsheet_fault
 
 MOST_STOPS_READ = 99
 """More stops than a route may have, so that the check reports too many."""
 MOST_FAULTS_TOLD = 10
 
 _NUMBERS = frozenset(("latitude", "longitude"))
+_NUMBERS_OF_THINGS = frozenset(("externalId", "reference", "unitNumber", "vin", "driverExternalId"))
+"""Fields in which a number is a name, so that one which a spreadsheet has rounded may be another thing's."""
 TIME_FIELDS = frozenset(("scheduledStart", "windowStart", "windowEnd"))
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
@@ -183,7 +185,7 @@ def _set(
     elif place.field in _NUMBERS:
         _put(part, path, _degrees(cell))
     else:
-        if place == EXTERNAL_ID and (fault := _spreadsheet_fault(cell)):
+        if fault := spreadsheet_fault(cell, is_exact=place.field in _NUMBERS_OF_THINGS):
             draft.faults[whole_path] = fault
         _put(part, path, plain_text(cell))
 
@@ -223,20 +225,6 @@ def _degrees(cell: Cell) -> object:
         return _number(cell)
     degrees = float(written[2].replace(",", "."))
     return -degrees if written[1] == "-" or written[3].upper() in ("S", "W") else degrees
-
-
-_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)
-_ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|NUM!|NULL!|DIV/0!)")
-_MOST_EXACT = 10**15
-
-
-def _spreadsheet_fault(cell: Cell) -> str:
-    """The fault of a long number: a spreadsheet keeps 15 digits, so two loads may look like one. Empty without a
-    fault."""
-    text = plain_text(cell)
-    if _ROUNDED.fullmatch(text) or (isinstance(cell, (int, float)) and cell >= _MOST_EXACT):
-        return f"a spreadsheet has rounded this number ({text}): make it a column of text"
-    return f"{text} is an error of a spreadsheet" if _ERROR.fullmatch(text) else ""
 
 
 _FARTHEST_SOUTH = -60

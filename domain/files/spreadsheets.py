@@ -2,6 +2,7 @@
 
 No CSV file is held in memory whole. A bounded process of its own holds an Excel file."""
 
+import re
 import select
 import subprocess
 import sys
@@ -159,6 +160,20 @@ def _text_of(cell: Cell) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return "" if cell is None else str(cell)
+
+
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)
+_ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|NUM!|NULL!|DIV/0!)")
+_MOST_EXACT = 10**15
+
+
+def spreadsheet_fault(cell: Cell, *, is_exact: bool) -> str:
+    """The fault of a cell that a spreadsheet has spoiled: an error of a formula, or, if the cell `is_exact`, a long
+    number, of which a spreadsheet keeps 15 digits, so that two loads may look like one. Empty without a fault."""
+    text = _text_of(cell)
+    if is_exact and (_ROUNDED.fullmatch(text) or (isinstance(cell, (int, float)) and cell >= _MOST_EXACT)):
+        return f"a spreadsheet has rounded this number ({text}): make it a column of text"
+    return f"{text} is an error of a spreadsheet" if _ERROR.fullmatch(text) else ""
 
 
 def _await(output: IO[bytes]) -> None:

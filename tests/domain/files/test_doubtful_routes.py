@@ -176,6 +176,16 @@ def test_numbers_of_loads_that_a_spreadsheet_spoiled_are_refused(tmp_path: Path)
     assert pushed(read(tmp_path, *rows, *good)) == {"00123": ["Joliet", "Newark"]}
 
 
+@pytest.mark.parametrize("spoiled", ["#N/A", "#REF!", "4.1E+03"])
+def test_trucks_that_a_spreadsheet_spoiled_are_refused(tmp_path: Path, spoiled: str) -> None:
+    rows = [stop("A", place).replace("101", spoiled, 1) for place in ("Joliet", "Newark")]
+
+    (route,) = read(tmp_path, *rows)
+
+    assert route.route is None
+    assert spoiled in route.fault
+
+
 @pytest.mark.parametrize(
     "written", ["1-Dec-2026 08:05", "01-DEC-26 08:05", "Dec 1, 2026 8:05 AM", "12/01/2026 0805", "2026-12-01 08:05"]
 )
