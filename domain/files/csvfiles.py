@@ -68,6 +68,8 @@ class ImportReport:
     """The first rows that are passed over with a reason, such as those of other products."""
     unused_columns: list[str] = field(default_factory=list)
     """The columns of the file that match no field."""
+    has_vague: bool = False
+    """True if a column counted whose name may mean other things (`ColumnNames.vague`)."""
     removed: dict[str, int] = field(default_factory=dict)
     """The number of stored values that the file removed, by column."""
 
@@ -146,22 +148,47 @@ class ColumnNames(NamedTuple):
     """Fields by further names of their columns. A column with the field's own name comes first."""
     divided: tuple[str, tuple[str, ...]] = ("", ())
     """A field, and the columns with its parts, for files without a column for it."""
+    vague: tuple[str, tuple[str, ...]] = ("", ())
+    """A field, and names of its column that may mean other things, such as `Name`. The first of them that a file has
+    counts, if no other column is the field and at least two are fields for sure."""
 
     def is_known(self, name: str, known: Collection[str]) -> bool:
         plain = _plain(name)
-        return plain in self.others or plain in self.divided[1] or plain in map(_plain, known)
+        return self._other(name) is not None or plain in self.divided[1] or plain in map(_plain, known)
 
     def fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
         """The field of each column, or its name in small letters if it is none."""
+        found = self._sure_fields(names, known)
+        if (place := self._vague_place(names, found, known)) is not None:
+            found[place] = self.vague[0]
+        return found
+
+    def has_vague(self, names: Sequence[str], known: Collection[str]) -> bool:
+        """True if a column counts whose name may mean other things."""
+        return self._vague_place(names, self._sure_fields(names, known), known) is not None
+
+    def _sure_fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
         own = {_plain(field): field for field in known}
         found = [own.get(_plain(name), name.lower()) for name in names]
         there = set(found)
+        others = map(self._other, names)
         return [
-            self.others[_plain(name)]
-            if field not in known and _plain(name) in self.others and self.others[_plain(name)] not in there
-            else field
-            for name, field in zip(names, found, strict=True)
+            other if field not in known and other is not None and other not in there else field
+            for field, other in zip(found, others, strict=True)
         ]
+
+    def _other(self, name: str) -> str | None:
+        """The field by a further name of its column. A column `Driver #` has numbers of drivers, not their names."""
+        field = self.others.get(_plain(name))
+        return None if field == "name" and "#" in name else field
+
+    def _vague_place(self, names: Sequence[str], found: Sequence[str], known: Collection[str]) -> int | None:
+        field, vague = self.vague
+        there = set(found).intersection(known)
+        if field in there or len(there) < _FEWEST_SURE:
+            return None
+        plain = [_plain(name) for name in names]
+        return next((plain.index(name) for name in vague if name in plain), None)
 
     def parts(self, names: Sequence[str], header: Collection[str]) -> _Parts:
         field, wanted = self.divided
@@ -172,6 +199,8 @@ class ColumnNames(NamedTuple):
 
 
 _OWN_NAMES = ColumnNames()
+_FEWEST_SURE = 2
+"""Fewest columns that are fields for sure in a file in which a name such as `Name` may be one, too."""
 
 
 def _plain(name: str) -> str:
@@ -205,7 +234,7 @@ def read_rows(
         open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
         found, rows = named_rows(open_rows, report.refuse, is_known)
     columns = _columns_of(found, names, known, set(known) - required if clearing else set())
-    report.unused_columns = columns.unused(found)
+    report.unused_columns, report.has_vague = columns.unused(found), names.has_vague(found, known)
     absent = frozenset(set(known) - set(columns.header) - {columns.parts.field})
     if missing := absent & required:
         raise UnreadableFile(

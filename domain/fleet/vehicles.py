@@ -1,6 +1,7 @@
 """A company's vehicles, imported from CSV files or edited by hand. Each change of a fleet holds the lock of its
 company's row (`lock_company`), so changes happen one after the other."""
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -8,14 +9,14 @@ from typing import Annotated, NamedTuple
 from uuid import UUID
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from domain.accounts.companies import lock_company
 from domain.contract.captions import Caption
 from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database.connections import Connection
 from domain.database.statements import Command
-from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
+from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, Progress, read_rows
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
@@ -97,15 +98,30 @@ class StoredVehicle(NamedTuple):
 LISTED = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
 """The columns of the list in the console and on the command line."""
 
+_GALLONS_NAMES = tuple(
+    f"{tank}{unit}"
+    for tank in ("fueltankcapacity", "fuelcapacity", "tankcapacity", "fueltanksize", "tanksize", "fueltank", "tank")
+    for unit in ("gal", "gals", "gallons", "usgal", "usgallons")
+)
+"""Names of a column of tanks that say the unit. Others may be in liters, and a plan would send the truck past its
+range."""
+
 VEHICLE_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber"), "unit_number"),
         **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname"), "unit_number"),
         **dict.fromkeys(("currenttruck", "tractor", "tractorno", "tractornumber"), "unit_number"),
-        **dict.fromkeys(("vinnumber", "vinno", "vehicleidentificationnumber"), "vin"),
+        **dict.fromkeys(("vinnumber", "vinno", "vinsn", "vehicleidentificationnumber"), "vin"),
+        "vehicleidentificationnumbervin": "vin",
         **dict.fromkeys(("plate", "plateno", "platenumber", "licenseplatenumber", "licenceplate"), "license_plate"),
         **dict.fromkeys(("modelyear", "vehicleyear"), "year"),
-    }
+        **dict.fromkeys(_GALLONS_NAMES, "fuel_tank_capacity_gallons"),
+        **dict.fromkeys(("avgmpg", "averagempg"), "mpg"),
+    },
+    vague=(
+        "unit_number",
+        ("assetnumber", "equipmentnumber", "assetname", "name", "vehicleid", "assetid", "equipmentid", "asset"),
+    ),
 )
 """Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 
@@ -123,9 +139,20 @@ def store_vehicles(
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _VEHICLES.in_service(connection, company_id)]
     rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress, names=VEHICLE_COLUMNS)
-    merged = merge_rows(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
+    merged = merge_rows(_as_numbered(rows, stored, report), stored, ("unit_number", "vin"), report, second_is_own=True)
     _VEHICLES.write(connection, company_id, merged)
     return report, merged.rows
+
+
+def _as_numbered(
+    rows: Iterable[FileRow[VehicleRow]], stored: Iterable[Record], report: ImportReport
+) -> Iterator[FileRow[VehicleRow]]:
+    """The rows, with the unit number that a truck has already in place of a vendor's name for it, such as
+    `101 - Ann Lee`: routes and purchases name the truck by its number."""
+    numbers = {one.values["vin"]: one.values["unit_number"] for one in stored if one.values["unit_number"]}
+    for line in rows:
+        number = numbers.get(line.row.vin) if line.row.vin and report.has_vague else None
+        yield line if number is None else line._replace(row=replace(line.row, unit_number=str(number)))
 
 
 _UNIT_NUMBER_TAKEN = Command(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from domain.database.connections import Connection
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
-from tests.domain.csv_files import drivers, rejected, vehicles
+from tests.domain.csv_files import CsvFile, drivers, rejected, vehicles
 from tests.factories import Fleet
 
 CASES = Path(__file__).parents[2] / "cases" / "fleet"
@@ -48,3 +48,40 @@ def test_drivers_by_first_and_last_name(connection: Connection, fleet: Fleet) ->
     import_drivers(connection, fleet.company_id, CASES / "drivers_first_last.txt")
 
     assert drivers(connection, fleet)["D-77"].name == "José Peña"
+
+
+def test_lists_of_vendors_whose_name_for_a_truck_is_its_number(connection: Connection, fleet: Fleet) -> None:
+    for name in ("fleetio_vehicles.csv", "motive_vehicles.csv", "geotab_assets.csv"):
+        assert rejected(import_vehicles(connection, fleet.company_id, CASES / name)) == {}
+
+    stored = vehicles(connection, fleet)
+    assert stored["4101"].vin == "1FUJGBDV8NLBT4101"
+    assert (stored["4201"].vin, stored["4201"].fuel_tank_capacity_gallons) == ("1FUJGBDV8NLBT4201", 240)
+    assert stored["4301"].vin == "1FUJGBDV8NLBT4301"
+
+
+def test_a_vendors_name_does_not_replace_a_unit_number(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "4102,1FUJGBDV8NLBT4102"))
+
+    import_vehicles(connection, fleet.company_id, CASES / "fleetio_vehicles.csv")
+
+    stored = vehicles(connection, fleet)
+    assert (stored["4102"].license_plate, "4102 - Bo Diaz" in stored) == ("TX-4102", False)
+
+
+def test_cells_that_a_spreadsheet_has_spoiled(connection: Connection, fleet: Fleet) -> None:
+    report = import_vehicles(connection, fleet.company_id, CASES / "looked_up.csv")
+
+    stored = vehicles(connection, fleet)
+    assert (stored["4401"].license_plate, stored["4401"].fuel_tank_capacity_gallons) == (None, 240)
+    assert list(rejected(report)) == [3, 4]
+    assert rejected(report)[3] == "vin: #REF! is an error of a spreadsheet"
+    assert "has rounded this number (4.4E+03)" in rejected(report)[4]
+    assert report.unused_columns == ["Fuel Capacity (L)"]
+
+
+def test_ids_that_a_spreadsheet_has_rounded_are_refused(connection: Connection, fleet: Fleet) -> None:
+    report = import_drivers(connection, fleet.company_id, CASES / "drivers_rounded.csv")
+
+    assert list(rejected(report)) == [2, 3]
+    assert drivers(connection, fleet)["5119"].name == "Cy Oh"

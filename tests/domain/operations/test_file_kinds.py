@@ -28,6 +28,7 @@ OTHER_KINDS = {
     "fleet/drivers.csv": "drivers",
     "fleet/drivers_languages.csv": "drivers",
     "fleet/drivers_first_last.txt": "drivers",
+    "fleet/drivers_rounded.csv": "drivers",
 }
 KIND_OF_FOLDER = {
     "fills": "fills",
