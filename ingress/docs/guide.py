@@ -53,7 +53,7 @@ def read_guide(name: str, source: str) -> Guide:
     texts = [token.content for token in tokens if token.type == "inline"]
     if len(texts) < 2 or tokens[0].tag != "h1":
         raise ValueError(f"the guide {name} needs a title and a paragraph after it")
-    title, first = _plain(texts[0]), _plain(texts[1])
+    title, first = _plain(texts[0]), _joined([_plain(texts[1])])
     sections = list(_sections(f"/docs/{name}", title, tokens))
     headings = [
         (str(token.attrs["id"]), _plain(tokens[place + 1].content))

@@ -43,6 +43,17 @@ def test_every_page_is_answered_without_a_key(anonymous: httpx.Client, path: str
     assert "unsafe" not in answer.headers["Content-Security-Policy"] or path == "/docs/reference"
 
 
+def test_the_list_for_machines_is_plain_text_with_one_line_for_each_guide() -> None:
+    """Its reader is a program: it does not undo the escapes of a page."""
+    text = _make_pages(describe()).for_machines.decode()
+
+    listed = [line for line in text.splitlines() if line.startswith("- [") and "/docs/" in line]
+    assert len(listed) == len(GUIDES)
+    assert all(line.endswith(".") for line in listed)
+    assert "trucks' GPS positions" in text
+    assert "&#" not in text
+
+
 def test_every_link_leads_to_a_page_and_a_place_on_it(pages: dict[str, str]) -> None:
     operations = {f"operation/{one['operationId']}" for path in describe()["paths"].values() for one in _methods(path)}
     lost = []
