@@ -56,6 +56,8 @@ class RouteNeed(Need):
     several: str
     step: str
     """The words on Overview that lead to its page."""
+    time_word: str
+    """Stands before `at` on Overview, and says what happens then."""
     source: str
     """SQL from FROM on, which finds its routes."""
     columns: str
@@ -150,6 +152,7 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown vehicle",
         path="/matching/vehicles",
         step="Match vehicles",
+        time_word="start",
         columns="r.scheduled_start AS at, r.pending_detail AS detail",
         source=_unmapped("vehicle_unmapped"),
         order="at",
@@ -162,6 +165,7 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown driver",
         path="/matching/drivers",
         step="Match drivers",
+        time_word="start",
         columns="r.scheduled_start AS at, r.pending_detail AS detail",
         source=_unmapped("driver_unmapped"),
         order="at",
@@ -174,6 +178,7 @@ ROUTE_NEEDS = (
         label="Routes in error",
         path="/routes?status=error",
         step="Look at them",
+        time_word="since",
         columns="r.updated_at AS at, r.closed_reason AS detail",
         source=(
             f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz"
@@ -188,6 +193,7 @@ ROUTE_NEEDS = (
         label="Trucks begin their plans low on fuel",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        time_word="told",
         columns="m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
         source=f"{_MESSAGES} AND {ON_ITS_WAY} AND {BEGINS_LOW}",
         order="at DESC",
@@ -200,6 +206,7 @@ ROUTE_NEEDS = (
         label="Trucks on their way to a closed station, without another plan",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        time_word="since",
         columns="(newest.cause->>'at')::timestamptz AS at, newest.cause->>'text' AS detail",
         source=f"""
             FROM routes r CROSS JOIN LATERAL (
@@ -220,6 +227,7 @@ ROUTE_NEEDS = (
         label="Drivers cannot fuel where their plans say, and have no other plans",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        time_word="answered",
         columns="a.answered_at AS at, concat_ws(': ', a.place, replace(a.reason, '_', ' ')) AS detail",
         source=f"""
             FROM at_fuel_stops r CROSS JOIN LATERAL (
@@ -243,6 +251,7 @@ ROUTE_NEEDS = (
         label="Drivers have not answered to the fuel stop ahead, where Policy wants that",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        time_word="last position",
         columns="r.newest_at AS at, r.stop->>'name' AS detail",
         source="""
             FROM at_fuel_stops r
@@ -263,6 +272,7 @@ ROUTE_NEEDS = (
         label="Drivers ask for choices beyond their allowance",
         path=_ON_THEIR_WAY,
         step="Decide on the route's page",
+        time_word="asked",
         columns="c.asked_at AS at, e.detail AS detail",
         source=f"""
             FROM plan_choices c JOIN routes r ON r.id = c.route_id AND r.plan_id = c.plan_id
@@ -282,6 +292,7 @@ ROUTE_NEEDS = (
         label="Trucks get low on their way",
         path="/map?need=low",
         step="Look at the map",
+        time_word="since",
         columns=f"""
             r.low_since AS at, concat_ws(': ', {_UNIT_NUMBER}, CASE
                 WHEN r.has_no_level THEN 'sends no level; by its miles its fuel does not last'
@@ -301,6 +312,7 @@ ROUTE_NEEDS = (
         label="Trucks are late at their next stops",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        time_word="due",
         columns="(r.stop->'arrivalWindow'->>'end')::timestamptz AS at, r.stop->>'name' AS detail",
         source="FROM trucks r WHERE r.is_late",
         order="at",
@@ -313,6 +325,7 @@ ROUTE_NEEDS = (
         label="Trucks are off the roads of their plans, where Policy gives them new ones",
         path="/map?need=off_road",
         step="Look at the map",
+        time_word="last position",
         columns=f"r.newest_at AS at, {_UNIT_NUMBER} AS detail",
         source="FROM trucks r WHERE r.is_off_road",
         order="at DESC",
@@ -325,6 +338,7 @@ ROUTE_NEEDS = (
         label="Trucks on their way send no positions",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
+        time_word="last position",
         columns=f"r.newest_at AS at, {_UNIT_NUMBER} AS detail",
         source="FROM trucks r WHERE r.is_silent",
         order="at",
@@ -337,6 +351,7 @@ ROUTE_NEEDS = (
         label="Plans could not be sent to their drivers",
         path="/routes?status=planned",
         step="Look at planned routes",
+        time_word="queued",
         columns="m.created_at AS at, m.error AS detail",
         source=f"{_MESSAGES} AND m.status = 'failed' AND r.status = 'planned'",
         order="at",

@@ -20,7 +20,8 @@ def test_it_shows_what_needs_a_person_and_the_step_that_mends_it(world: World) -
     fleet, now = world.new_fleet(), datetime.now(UTC)
     with world.database.transaction() as connection:
         for number in range(2):
-            imported(connection, fleet.live, now=now, externalId=f"LOST-{number}", vehicle={"unitNumber": "<9>"})
+            lost = {"externalId": f"LOST-{number}", "vehicle": {"unitNumber": "<9>"}}
+            imported(connection, fleet.live, now=now, start=now - timedelta(hours=30), **lost)
         imported(connection, fleet.sandbox, now=now, start=now, externalId="TRIED")
     browser = world.browser(Role.DISPATCHER, fleet)
     html = browser.look("/overview")
@@ -28,6 +29,7 @@ def test_it_shows_what_needs_a_person_and_the_step_that_mends_it(world: World) -
     assert "2 routes wait for vehicles that the fleet does not know Match vehicles" in page
     assert 'href="/matching/vehicles">Match vehicles' in html
     assert "LOST-0" in page
+    assert "start 1 day ago" in page, "a bare time does not say what happened then"
     assert "TRIED" not in page
     assert "No plan counts in this month yet" in page
     part = browser.get("/overview", headers={"HX-Request": "true"}).text
