@@ -52,10 +52,14 @@ def _menu(choices: Sequence[OfferedChoice]) -> Table:
             str(len(one["station_ids"])),
             f"${one['total_cost']:.2f}",
             f"${one['extra_cost']:.2f}",
-            f"${one['extra_at_pumps']:.2f}",
+            _signed_dollars(one["extra_at_pumps"]),
             printable(f"{one['status']}{reason}"),
         )
     return table
+
+
+def _signed_dollars(amount: float) -> str:
+    return f"{'-' if amount < 0 else ''}${abs(amount):.2f}"
 
 
 def _versions(versions: Sequence[ExplainedVersion]) -> Table:
@@ -189,7 +193,7 @@ def _expected_there(fuel: FuelOrigin) -> str:
 
 
 def _priced(prices: PriceOrigin, made_at: str) -> str:
-    parts = [f"imported{_age(prices['imported_at'], made_at).lstrip(',')}"]
+    parts = [f"imported{_age(prices['imported_at'], made_at).lstrip(',').replace(' old', ' before')}"]
     if prices["oldest_at"] is not None:
         parts.append(f"the oldest{_age(prices['oldest_at'], made_at).lstrip(',')}")
     parts += [

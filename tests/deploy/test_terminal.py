@@ -128,7 +128,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
         "versions": [],
         "menu": [
             {
-                **dict.fromkeys(("total_cost", "extra_cost", "extra_at_pumps"), 1.0),
+                **{"total_cost": 1.0, "extra_cost": 1.0, "extra_at_pumps": -1.0},
                 **{"text": FORGED, "reason": FORGED, "status": "open", "station_ids": []},
             }
         ],
@@ -148,6 +148,7 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert steers(printed) == []
     assert not [line for line in printed.splitlines() if line.lstrip().startswith("rte_forged")]
+    assert "-$1.00" in printed
     assert "[red]x[/nothing]" in printed
     (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
     assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
