@@ -53,7 +53,8 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True):
     held: int
     """Jobs taken from the queues and not finished."""
     stuck_since: datetime | None
-    """Since when it has held jobs without finishing any; None while it finishes jobs."""
+    """Since when it has held jobs without finishing any: this heartbeat, if one has ended since the last; None while it
+    holds none."""
     database: str = ""
     """The PostgreSQL database of its routes, as `measurements.database_name` names it; empty: it does not say."""
 

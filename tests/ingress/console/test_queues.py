@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import unescape
 from typing import Any
 from uuid import uuid4
@@ -13,11 +13,13 @@ from domain.audit.entries import Actor, latest_actions
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.operations import pauses
+from domain.queue.heartbeats import send_worker_heartbeat
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job, import_routes_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
-from tests.domain.helpers import pushed
+from tests.domain.helpers import imported, pushed
+from tests.domain.operations.test_alerts import worker
 from tests.dying import dead, kill, url_of
 from tests.ingress.console.conftest import Browser, World, running_console, words
 from tests.servers import OwnRedis, own_redis
@@ -135,6 +137,39 @@ def test_the_jobs_of_a_worker_are_listed(operator: Browser, queue: JobQueue) -> 
     operator.look("/queues/workers/nonsense", status=404)
     consumer.close()
     broker.close()
+
+
+def test_a_worker_is_called_stuck_only_if_it_holds_jobs_and_none_has_ended(
+    operator: Browser, queue: JobQueue, now: datetime
+) -> None:
+    broker = FuelrouteBroker(url_of(queue))
+
+    def shown(*, ended_before: timedelta) -> str:
+        beat = worker(id=broker.broker_id, beat_at=now, held=1, stuck_since=now - ended_before)
+        send_worker_heartbeat(queue.client, beat, {}, {})
+        return words(operator.look("/queues"))
+
+    assert "none ended since" not in shown(ended_before=timedelta(minutes=3)), "it has ended its job meanwhile"
+    queue.put(build_plan_job(uuid4()))
+    consumer = broker.consume("plans", prefetch=4)
+    assert next(consumer) is not None
+    assert "none ended since" not in shown(ended_before=timedelta(0)), "one has ended since the last heartbeat"
+    assert "1 none ended since 3 min ago" in shown(ended_before=timedelta(minutes=3))
+    consumer.close()
+    broker.close()
+
+
+def test_the_reason_why_a_route_is_held_is_told_in_words(
+    world: World, operator: Browser, queue: JobQueue, now: datetime
+) -> None:
+    with world.database.transaction() as connection:
+        lost = {"externalId": "LOST", "vehicle": {"unitNumber": "nobody"}}
+        imported(connection, world.new_fleet().live, now=now, start=now - timedelta(days=1), **lost)
+
+    page = words(operator.look("/queues/overdue/held?reason=vehicle_unmapped"))
+
+    assert "Held past their start: vehicle not matched" in page
+    assert "vehicle_unmapped" not in page
 
 
 def test_a_queue_is_paused_and_resumed_with_a_reason(world: World, operator: Browser, queue: JobQueue) -> None:

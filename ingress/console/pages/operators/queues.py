@@ -32,6 +32,7 @@ from domain.wording import counted
 from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
 from ingress.console.refusals import FormFault, Refused, known, not_found
+from ingress.console.rendering import REASON_WORDS
 from ingress.console.signed_in import Page, see_other
 from ingress.console.streams import TimedCache
 
@@ -175,10 +176,11 @@ def show_overdue(page: Page) -> Response:
     return page.render(
         "overdue.html",
         section="queues",
-        title=figure.title + (f": {reason.replace('_', ' ')}" if reason else ""),
+        title=figure.title + (f": {REASON_WORDS.get(reason, reason)}" if reason else ""),
         rows=[(overdue.shown_row_id(figure.name, row), row) for row in rows],
         company_names=names_of(page.connection, (row.company_id for row in rows if row.company_id is not None)),
         is_of_routes=figure.of == "rte",
+        details_are_reasons=figure.name == "held",
         most=_ROWS,
     )
 
