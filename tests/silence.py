@@ -2,11 +2,22 @@
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+
+
+@contextmanager
+def silent_address(address: str, port: int) -> Iterator[None]:
+    """Answer no attempt to connect there, as where a firewall drops all packets: one connection fills the queue."""
+    with socket.socket() as listening:
+        listening.bind((address, port))
+        listening.listen(0)
+        with socket.create_connection((address, port)):
+            yield
 
 
 def postmaster_of(database_url: str) -> int:

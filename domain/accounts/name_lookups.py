@@ -23,6 +23,9 @@ LOOKUP_SECONDS = 8.0
 """A name without addresses after this time counts as silent. glibc asks again after 5 s."""
 KEPT_SECONDS = 30.0
 """A name without an address is not looked up again within this time."""
+NEXT_ADDRESS_AFTER_SECONDS = 2.0
+"""Time after which an address that is silent, such as one of IPv6 that leads nowhere, gives way to the next one of its
+name. The last one has as long as the caller has."""
 MOST_OF_OWNER = 4
 MOST_THREADS = 256
 """Most threads; beyond that, only a company without any thread gets one."""

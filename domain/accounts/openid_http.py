@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from authlib.integrations.base_client import OAuthError
 
-from domain.accounts.name_lookups import NoAddress, lookups
+from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.accounts.openid_errors import ProofRefused, ProviderAway
 
 with warnings.catch_warnings():
@@ -75,19 +75,22 @@ class BoundedTransport(httpx.AsyncHTTPTransport):
         except NoAddress as error:
             raise httpx.ConnectError(str(error)) from None
         for address in addresses:
+            seconds = request.extensions["timeout"]
+            if address != addresses[-1]:
+                seconds = {**seconds, "connect": NEXT_ADDRESS_AFTER_SECONDS}
             try:
-                return await super().handle_async_request(_at_address(request, address))
-            except httpx.ConnectError as error:
+                return await super().handle_async_request(_at_address(request, address, seconds))
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failure = error
         raise failure
 
 
-def _at_address(request: httpx.Request, address: str) -> httpx.Request:
-    """The request, sent to one address of its host. The certificate must still be the host's."""
+def _at_address(request: httpx.Request, address: str, seconds: Mapping[str, float | None]) -> httpx.Request:
+    """The request, sent to one address of its host, with these time-outs. The certificate must still be the host's."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=address),
         headers=request.headers,
         stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": request.url.host},
+        extensions={**request.extensions, "sni_hostname": request.url.host, "timeout": seconds},
     )

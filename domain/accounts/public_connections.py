@@ -11,12 +11,8 @@ from typing import Any
 import httpcore
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.name_lookups import NoAddress, lookups
+from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.addresses import literal_address
-
-NEXT_ADDRESS_AFTER_SECONDS = 2.0
-"""Time after which an address that is silent, such as one of IPv6 that leads nowhere, gives way to the next one. The
-last one has as long as the caller has."""
 
 
 class RefusedAddress(Exception):

@@ -27,7 +27,7 @@ from apprise.attachment.memory import AttachMemory
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of, is_mail
-from domain.accounts.name_lookups import NoAddress, lookups
+from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.addresses import literal_address
 from domain.messages.recipients import Recipients
 from domain.settings import Settings
@@ -195,11 +195,15 @@ class _Guard:
         self.refused = self.unanswered = self.has_begun = self._cut = False
         self.most_bytes = most_bytes
         self.recipients: Recipients | None = None
+        self.last_address = ""
+        """The one of the name's addresses that is tried last; empty where no name was looked up."""
         self._done = threading.Event()
         self._allowed = allowed
         self._ends_at = time.monotonic() + timeout_seconds
         self._name = ""
         self._connections: list[socket.socket] = []
+        self._giving_way: list[tuple[socket.socket, float]] = []
+        """Connections to other addresses, each with the time until which it may be silent."""
         self._lock = threading.Lock()
 
     @property
@@ -234,7 +238,10 @@ class _Guard:
             if left <= 0:
                 raise TimeoutError("too late for another connection")
             connection.settimeout(left + _GRACE_SECONDS)
-            self._connections.append(connection.dup())  # the library may wrap or replace its own
+            own = connection.dup()  # the library may wrap or replace its own
+            self._connections.append(own)
+            if self.last_address not in ("", address[0]):
+                self._giving_way.append((own, time.monotonic() + NEXT_ADDRESS_AFTER_SECONDS))
 
     def cut_late_connections(self) -> None:
         """Cut the open connections when the time is over or too many bytes have come. A library's own time-out is not
@@ -245,12 +252,16 @@ class _Guard:
                 for connection in self._connections:
                     if self.is_over or _bytes_received(connection) > self.most_bytes * 4:
                         self._cut_off(connection)
+                for connection, until in self._giving_way:
+                    if time.monotonic() >= until and not _is_open(connection):
+                        self._cut_off(connection)  # the library tries the next address
 
     def _cut_off(self, connection: socket.socket) -> None:
-        with suppress(OSError):  # the socket was never connected, or is closed already
-            connection.shutdown(socket.SHUT_RDWR)
+        was_open = _is_open(connection)
+        with suppress(OSError):  # the socket is closed already
+            connection.shutdown(socket.SHUT_RDWR)  # ends an attempt to connect, too
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            self._cut = True
+            self._cut = self._cut or was_open
 
     def close(self) -> None:
         self._done.set()
@@ -258,6 +269,16 @@ class _Guard:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+            self._giving_way.clear()
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """True once the other side has accepted the connection."""
+    try:
+        connection.getpeername()
+    except OSError:
+        return False
+    return True
 
 
 def _bytes_received(connection: socket.socket) -> int:
@@ -346,7 +367,9 @@ def _look_up(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 
         addresses = lookups().wait_for_addresses(name, seconds=guard.seconds_left)
     except NoAddress as error:
         raise socket.gaierror(socket.EAI_NONAME, f"it {error}") from None
-    return [one for address in addresses for one in _numeric(address, port, family, type, proto)]
+    found = [one for address in addresses for one in _numeric(address, port, family, type, proto)]
+    guard.last_address = str(found[-1][4][0]) if found else ""
+    return found
 
 
 def _numeric(address: str, port: Any, family: int, type: int, proto: int) -> list[Any]:

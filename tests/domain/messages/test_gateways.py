@@ -25,6 +25,8 @@ from domain.messages import gateways
 from domain.messages.gateways import Attachment, Fault, call_gateway
 from domain.messages.recipients import Recipients
 from tests.gateway import HOST, Gateway, running_gateway
+from tests.ports import own_port
+from tests.silence import silent_address
 
 pytestmark = [
     pytest.mark.slow,
@@ -128,6 +130,21 @@ def test_a_name_server_that_is_silent_keeps_the_thread_no_longer_than_the_attemp
     assert fault is not None
     assert not fault.in_doubt
     assert time.monotonic() - started < 120
+
+
+def test_a_silent_address_gives_way_to_the_next_one(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_lookups, "ask_system", lambda _: ["127.0.0.9", "127.0.0.1"])
+    monkeypatch.setattr(gateways, "NEXT_ADDRESS_AFTER_SECONDS", 0.05)
+    with silent_address("127.0.0.9", port_of(gateway)):
+        assert send(f"json://both.example.com:{port_of(gateway)}/") is None
+    assert len(gateway.received) == 1
+
+
+def test_no_message_can_have_come_to_an_address_that_was_silent() -> None:
+    port = own_port()
+    with silent_address("127.0.0.9", port):
+        fault = send(f"json://127.0.0.9:{port}/", seconds=0.5)
+    assert fault == Fault("the gateway did not answer within 0.5 s")
 
 
 def test_a_redirect_is_not_followed(gateway: Gateway) -> None:
