@@ -3,6 +3,7 @@
 The same document gives the same pages: nothing in them depends on when or where they are made. The signature is PAdES
 with the installation's key, so each later change of the file shows."""
 
+import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from importlib import import_module
@@ -109,9 +110,30 @@ def _table(pdf: "FPDF", table: PdfTable) -> None:
             shown.row([_latin(cell) for cell in row])
 
 
+_PLAIN = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **{"\u2022": "\xb7", "\u20ac": "EUR", "\u0131": "i", "\u0152": "OE", "\u0153": "oe", "\u1e9e": "SS"},
+        **{"\u0110": "D", "\u0111": "d", "\u0126": "H", "\u0127": "h", "\u0141": "L", "\u0142": "l"},
+    }
+)
+"""Signs and letters that Unicode does not take apart: quotes, dashes, the Polish l, and others."""
+
+
 def _latin(text: str) -> str:
-    """The text in the letters of the fonts that every reader of PDF files has; others become question marks."""
-    return one_line(text).encode("latin-1", "replace").decode("latin-1")
+    """The text in the letters of the fonts that every reader of PDF files has. Others lose their accents, typographic
+    signs become plain ones, and what is left becomes question marks."""
+    return "".join(map(_latin_letter, unicodedata.normalize("NFC", one_line(text)).translate(_PLAIN)))
+
+
+def _latin_letter(letter: str) -> str:
+    if letter <= "\xff":
+        return letter
+    parts = unicodedata.normalize("NFKD", letter)
+    kept = "".join(part for part in parts if unicodedata.category(part) not in ("Mn", "Cf"))
+    return kept.translate(_PLAIN).encode("latin-1", "replace").decode("latin-1")
 
 
 def _signed(pages: bytes, title: str, key: SigningKey) -> bytes:
