@@ -34,8 +34,8 @@ How to write one:
 - `all`, `first` and `one` are enough for most. `execute` gives the cursor, for `rowcount` or for rows one by one,
   `in_portions` a result that is too large for the memory.
 - With `binary=True` PostgreSQL sends the rows as it keeps them: neither side writes numbers, times and ids as text, or
-  reads them from it. Use it for many such rows, and for bytes. A type that psycopg knows only as text (ctid, say) comes
-  as bytes then.
+  reads them from it. Use it for many such rows, and for bytes. A type that psycopg knows only as text (ctid, say) would
+  come as bytes then; the test refuses it.
 - Where psycopg is needed itself (`executemany`, COPY), `statement.text` is the SQL.
 
 Why SQL, and not SQLAlchemy: what is hot here works on batches by sets (`jsonb_to_recordset`, `unnest`, lateral joins,
@@ -76,7 +76,7 @@ class Statement(Generic[Row]):
     def __init__(self, row: "TypeForm[Row]", text: str, *, binary: bool = False) -> None:
         self.row: Any = row
         self.text = text
-        self._binary = binary
+        self.is_binary = binary
         self._make_row: Callable[[Sequence[Any]], Row] = partial(tuple.__new__, cast("type[Any]", row))
         """Makes rows faster than `row._make`, which counts the values of each row; `_row_maker` counts them once."""
         self._width = len(getattr(row, "_fields", ()))
@@ -94,7 +94,7 @@ class Statement(Generic[Row]):
 
     def execute(self, connection: Any, parameters: Parameters | None = None) -> Any:
         """The cursor, for its `rowcount` or its rows. With an asynchronous connection, await it."""
-        return connection.cursor(row_factory=self._row_maker, binary=self._binary).execute(self.text, parameters)
+        return connection.cursor(row_factory=self._row_maker, binary=self.is_binary).execute(self.text, parameters)
 
     def all(self, connection: "psycopg.Connection[Any]", parameters: Parameters | None = None) -> list[Row]:
         return self.execute(connection, parameters).fetchall()

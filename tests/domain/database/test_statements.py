@@ -138,6 +138,9 @@ def faults_of(connection: Connection, statement: Statement[Any]) -> list[str]:
         columns = columns_of(connection, statement)
     except psycopg.Error as error:
         return [str(error).strip()]
+    unread = [column.name for column in columns if statement.is_binary and not _is_read_from_binary(connection, column)]
+    if unread:
+        return [f"psycopg reads {', '.join(unread)} only from text"]
     names = parameters_of(statement.text)
     if "" in names and any(names):
         return ["named and unnamed parameters are mixed"]
@@ -151,6 +154,11 @@ def faults_of(connection: Connection, statement: Statement[Any]) -> list[str]:
         return [f"the columns are {[column.name for column in columns]}, the fields {list(fields)}"]
     faults = (_fault(column, field) for column, field in zip(columns, fields.values(), strict=True))
     return [fault for fault in faults if fault is not None]
+
+
+def _is_read_from_binary(connection: Connection, column: Column) -> bool:
+    known = connection.adapters.types[column.type.removesuffix("[]")]
+    return connection.adapters.get_loader(known.oid, pq.Format.BINARY) is not None
 
 
 def _fault(column: Column, field: Any) -> str | None:
@@ -372,6 +380,16 @@ def test_a_row_type_with_other_columns_is_refused(
     schema: Connection, row: type[Any], text: str, faults: list[str]
 ) -> None:
     assert faults_of(schema, Statement(row, text)) == faults
+
+
+def test_a_column_that_is_read_only_from_text_is_refused_in_binary(schema: Connection) -> None:
+    class Version(NamedTuple):
+        version: str
+        id: UUID
+
+    text = "SELECT ctid AS version, id FROM api_keys"
+    assert faults_of(schema, Statement(Version, text)) == []
+    assert faults_of(schema, Statement(Version, text, binary=True)) == ["psycopg reads version only from text"]
 
 
 @pytest.mark.parametrize(
