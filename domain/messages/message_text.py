@@ -282,7 +282,8 @@ def _cut(names: Mapping[str, str], room: int) -> dict[str, str]:
 
 
 def shortened(name: str, most: int) -> str:
-    """The name, cut so that it has at most that many characters."""
+    """The name in one line, cut so that it has at most that many characters."""
+    name = one_line(name)
     return name if len(name) <= most else name[: max(most - len(_CUT), 0)].rstrip() + _CUT[:most]
 
 

@@ -18,6 +18,7 @@ from domain.messages.message_text import (
     OPENING_CORRECTED,
     corrected,
     fitted,
+    shortened,
     with_link,
 )
 from domain.messages.message_text import compose as compose_in_zone
@@ -248,6 +249,11 @@ def test_a_long_name_is_cut_before_a_short_address() -> None:
 
     assert line.endswith("NNN..., I-80 Exit 92, Elkhart, IN")
     assert len(line) == LONGEST_LINE
+
+
+def test_a_name_on_the_driver_s_page_turns_no_text_behind_it() -> None:
+    assert shortened("Pilot\u202e\nExit 92", 40) == "Pilot Exit 92"
+    assert shortened("Pilot\u202e\nExit 92", 10) == "Pilot E..."
 
 
 def test_a_stop_well_off_the_road_is_described_as_such() -> None:
