@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from domain.fills.cells import RowFault, cell_line
+from domain.fills.wide_rows import is_wide
 
 
 class RowStatus(StrEnum):
@@ -25,12 +26,23 @@ def status_of(given: Mapping[str, Any]) -> RowStatus:
     said = [cell_line(given.get(name)) for name in ("status", "kind")]
     if any(_says(_NOTHING_BOUGHT, text) for text in said):
         return RowStatus.NOTHING_BOUGHT
+    if any(_says(_HELD, text) for text in said) and _lacks_sale(given):
+        return RowStatus.NOTHING_BOUGHT  # what was bought comes as a row of its own
     if _is_flagged(cell_line(given.get("canceled"))) or any(_says(_TAKEN_BACK, text) for text in said):
         return RowStatus.TAKES_BACK
     return RowStatus.COUNTS
 
 
+def _lacks_sale(given: Mapping[str, Any]) -> bool:
+    """True for a row without a quantity, or without a product in a file that has a column for it."""
+    products = [cell_line(given[name]) for name in ("item", "item_name") if name in given]
+    has_quantity = bool(given.get("quantity")) or is_wide(given)
+    return not has_quantity or (bool(products) and not any(products))
+
+
 _NOTHING_BOUGHT = re.compile(r"\b(?:DECLINED?|REJECT(?:ED)?|DENIED|FAILED|NOT APPROVED|UNAPPROVED)\b", re.IGNORECASE)
+_HELD = re.compile(r"\b(?:AUTHORI[SZ](?:ED|ATION)|PRE-?AUTH\w*|PENDING|ON HOLD)\b", re.IGNORECASE)
+"""The card has let a pump start; the row has the limit of the sale, not what was bought."""
 _TAKEN_BACK = re.compile(
     r"\b(?:VOID(?:ED)?|CANCEL(?:L?ED)?|REVERS(?:AL|ED)|REFUND(?:ED)?|RETURN(?:ED)?|CHARGE[ -]?BACK)\b"
     r"|^CREDIT(?: MEMO| ADJUSTMENT)?$|^CR$",

@@ -7,7 +7,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport
 from domain.fills.card_files import open_fill_file
-from domain.fills.profiles import card_profile, card_profile_of
+from domain.fills.profiles import CARDS, card_profile, card_profile_of
 from tests.domain.fills.cards import NOW, fills, import_fills
 from tests.factories import Fleet
 
@@ -45,6 +45,8 @@ def read(path: Path, profile: str = "auto") -> tuple[list[float], int | None, li
         ("Status", "Posted", [100.0]),
         ("Status", "", [100.0]),
         ("Status", "Not voided", [100.0]),
+        ("Status", "Authorized", [100.0]),
+        ("Status", "Pending", [100.0]),
         ("Status", "Exported to QB", [100.0]),
         ("Transaction Type", "Fuel", [100.0]),
         ("Type", "Credit Card", [100.0]),
@@ -57,8 +59,16 @@ def test_a_row_says_whether_it_counts(tmp_path: Path, column: str, cell: str, ga
         assert read(path, profile) == (gallons, 0 if gallons else 1, [])
 
 
+@pytest.mark.parametrize("status", ["AUTHORIZED", "Pending", "Pre-Authorization"])
+@pytest.mark.parametrize(("product", "gallons"), [("", "1.00"), ("ULSD", "")])
+def test_the_hold_of_a_pump_is_no_purchase(tmp_path: Path, status: str, product: str, gallons: str) -> None:
+    path = tmp_path / "card.csv"
+    path.write_text(f"{HEADING},Status\n11/20/2026,101,X,TX,{product},5,{gallons},150.00,{status}\n")
+    assert read(path) == ([], 1, [])
+
+
 def test_every_card_knows_states_of_transactions() -> None:
-    for name in ("efs", "comdata", "fleet-one", "bvd", "pilot", "generic"):
+    for name in CARDS:
         assert {"canceled", "status", "kind"} <= set(card_profile(name).columns)
 
 
