@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from domain.files.cells import cell_text, columns_values, converter, says_nothing
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
-from domain.files.headings import FieldPlace, Heading
+from domain.files.headings import FieldPlace, Heading, is_universal
 from domain.files.profiles import FileProfile, plain_name
 from domain.files.spreadsheets import Cell, Row
 
@@ -45,7 +45,7 @@ class FieldReader(NamedTuple):
 
 def field_reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool) -> FieldReader:
     column = profile.columns[place.field.name]
-    convert = converter(place.field, column, zone)
+    convert = converter(place.field, column, ZoneInfo("UTC") if is_universal(place.name) else zone)
     first, *others = place.indexes
     convert_all = partial(columns_values, place.field, column, convert)
     return FieldReader(place.field.name, first, place.name, convert, convert_all, tuple(others), has_marks)

@@ -96,8 +96,46 @@ def _named(name: str, profile: FileProfile, record: RecordFields) -> str:
 def field_places(heading: Heading, profile: FileProfile, record: RecordFields) -> list[FieldPlace]:
     """The columns that are fields. If the file has several names of a column, the first one counts."""
     by_name = {plain_name(name): index for index, name in reversed(list(enumerate(heading.names))) if name}
-    found = ((field, _indexes(profile.columns.get(field.name), by_name)) for field in record.fields)
-    return [FieldPlace(field, heading.names[indexes[0]], indexes) for field, indexes in found if indexes]
+    by_name = _without_units(heading) | by_name
+    found = [(field, _indexes(profile.columns.get(field.name), by_name)) for field in record.fields]
+    taken = {index for field, indexes in found if not field.is_alone for index in indexes}
+    return [
+        FieldPlace(field, heading.names[indexes[0]], indexes)
+        for field, indexes in found
+        if indexes and not (field.is_alone and taken.intersection(indexes))
+    ]
+
+
+def _in_brackets(name: str) -> tuple[str, str]:
+    """A column's name without the brackets at its end, and the text in them; empty without brackets."""
+    if not name.endswith(")"):
+        return name, ""
+    before, _, said = name[:-1].rpartition("(")
+    return before, said.strip()
+
+
+_UNIT = re.compile(
+    r"(?:US\$|\$|USD|CAD|CDN|CA\$|CDN\$)?\s*(?:(?:/|PER)?\s*(?:US ?)?(?:GAL(?:LON)?S?|USG|L|LTRS?|LIT(?:RE|ER)S?))?"
+    r"|US|UTC|GMT|M?M[/.-]D?D[/.-](?:YY)?YY|YYYY[/.-]M?M[/.-]D?D",
+    re.IGNORECASE,
+)
+"""Units, currencies, and formats of days that are read anyway: with the month before the day."""
+
+
+def _without_units(heading: Heading) -> dict[str, int]:
+    """The columns whose names end with a unit, a currency, a format or UTC in brackets, by the rest of the name:
+    `Amount (CAD)`. Their readers look at the whole name for what it says. None of two that differ in that alone."""
+    found: dict[str, list[int]] = {}
+    for index, name in enumerate(heading.names):
+        before, said = _in_brackets(name)
+        if said and _UNIT.fullmatch(said):
+            found.setdefault(plain_name(before), []).append(index)
+    return {name: indexes[0] for name, indexes in found.items() if name and len(indexes) == 1}
+
+
+def is_universal(name: str) -> bool:
+    """True if a column's name says that its times are UTC: `Transaction Date (GMT)`."""
+    return _in_brackets(name)[1].upper() in ("UTC", "GMT")
 
 
 def _indexes(column: Column | None, by_name: dict[str, int]) -> tuple[int, ...]:

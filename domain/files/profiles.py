@@ -23,6 +23,9 @@ class RecordField(NamedTuple):
     kind: CellKind
     usual_names: tuple[str, ...] = ()
     """Names of its column in files without a profile, besides `name` and `label`."""
+    is_alone: bool = False
+    """True if a column of another field is never its column, too: `Unit` is the unit of the quantity only beside `Unit
+    Number`."""
 
 
 class RecordFields(NamedTuple):

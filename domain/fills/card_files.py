@@ -6,7 +6,7 @@ transaction is recognized when it comes again."""
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from domain.files.csvfiles import ImportReport, Progress
 from domain.files.file_records import FileRecord
+from domain.files.headings import is_universal
 from domain.files.products import Fuel, fuel_of_product
 from domain.files.profiles import FileProfile
 from domain.files.reading import ProfiledFile, open_profiled
@@ -32,12 +33,13 @@ from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
 from domain.fills.profiles import CARDS
-from domain.fills.receipt_times import receipt_time
+from domain.fills.receipt_times import receipt_time, with_utc
 from domain.fills.repeated import numbers_of
 from domain.fills.row_places import place_of
 from domain.fills.row_status import RowStatus, status_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
 from domain.ids import new_id
+from domain.stations.price_units import unit_in_heading
 
 LITRES_PER_GALLON = Decimal("3.785411784")
 """A gallon is 231 cubic inches (NIST Handbook 44, appendix C)."""
@@ -122,7 +124,25 @@ def open_fill_file(
         path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
     ) as table:
         unit = volume or _volume_of_column(table.fields.get("quantity", ""))
-        yield FillFile(table, _fills(table.records, profile, unit, now, report))
+        yield FillFile(table, _fills(_as_named(table), profile, unit, now, report))
+
+
+_MONEY = ("amount", "gross_amount", "price", "retail_price")
+
+
+def _as_named(table: ProfiledFile) -> Iterator[FileRecord]:
+    """The rows, with the currency and the zone that the names of their columns say: `Amount (CAD)`, `Time (UTC)`."""
+    said = (unit_in_heading(table.fields.get(name, ""))[0] for name in _MONEY)
+    currency = next(filter(None, said), None)
+    universal = [name for name in ("date", "time") if is_universal(table.fields.get(name, ""))]
+    if currency is None and not universal:
+        return table.records
+    return (FileRecord(one.line, _told(one.values, currency, universal)) for one in table.records)
+
+
+def _told(given: dict[str, Any], currency: str | None, universal: Sequence[str]) -> dict[str, Any]:
+    told = {"currency": given.get("currency") or currency} | {name: with_utc(given.get(name)) for name in universal}
+    return given | told
 
 
 def _fills(
@@ -170,9 +190,22 @@ def _purchases(line: int, given: Mapping[str, Any], volume: Volume, latest: date
 
 
 def _one_fuel(given: Mapping[str, Any], card: str) -> list[WideFill]:
-    fuel, item = _product(given.get("item"), given.get("item_name"), card)
+    fuel, item = _product(given.get("item"), given.get("item_name") or _fuel_in_kind(given), card)
     told = told_in_row(given)
+    if fuel is Fuel.TRACTOR and _is_for_reefer(cell_line(given.get("tank"))):
+        fuel = Fuel.REEFER
     return [] if fuel is None or _is_nothing(given, told) else [WideFill(fuel, item, told)]
+
+
+def _fuel_in_kind(given: Mapping[str, Any]) -> str | None:
+    """The product in a column such as `Type`, which has the kind of the transaction in other files."""
+    kind = None if given.get("item") else given.get("kind")
+    return kind if kind and fuel_of_product(None, cell_line(kind)) not in (None, Fuel.UNKNOWN) else None
+
+
+def _is_for_reefer(tank: str) -> bool:
+    """True if the row says that its diesel went into the trailer's unit."""
+    return tank.upper() in ("REEFER", "R", "TRAILER", "Y", "YES", "TRUE", "1")
 
 
 @lru_cache(maxsize=1_000)  # a file has the same few products in all its rows

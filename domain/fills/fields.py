@@ -4,29 +4,38 @@ from domain.files.profiles import CellKind, RecordField, RecordFields
 from domain.fills.wide_rows import WIDE_FUELS
 
 
-def _field(name: str, label: str, kind: CellKind, usual_names: str) -> RecordField:
+def _field(name: str, label: str, kind: CellKind, usual_names: str, *, is_alone: bool = False) -> RecordField:
     """A field with the names of its columns, divided by bars."""
-    return RecordField(name, label, kind, tuple(usual_names.split("|")))
+    return RecordField(name, label, kind, tuple(usual_names.split("|")), is_alone)
+
+
+_WIDE_NAMES = {"tractor": ("Diesel", "Tractor"), "reefer": ("Reefer", "Reefer Fuel"), "def": ("DEF",)}
+"""Names of fuels in columns such as `DEF Gallons`, which stand side by side."""
 
 
 def _wide_fields() -> tuple[RecordField, ...]:
     """The fields of rows about several fuels: quantity, price and cost of each, before and after the rebate."""
     return tuple(
-        RecordField(f"{fuel.name}_{suffix}", label.format(fuel.label), kind)
+        RecordField(
+            f"{fuel.name}_{suffix}",
+            label.format(fuel.label),
+            kind,
+            tuple(f"{name} {end}" for name in _WIDE_NAMES.get(fuel.name, ()) for end in ends),
+        )
         for fuel in WIDE_FUELS
-        for suffix, label, kind in _WIDE_COLUMNS
+        for suffix, label, kind, ends in _WIDE_COLUMNS
     )
 
 
-_WIDE_COLUMNS: tuple[tuple[str, str, CellKind], ...] = (
-    ("quantity", "gallons of {}, beside those of other fuels", "number"),
-    ("price", "price of the {} before the rebate", "amount"),
-    ("amount", "cost of the {} before the rebate", "amount"),
-    ("net_price", "price of the {} after the rebate", "amount"),
-    ("net_amount", "cost of the {} after the rebate", "amount"),
+_WIDE_COLUMNS: tuple[tuple[str, str, CellKind, tuple[str, ...]], ...] = (
+    ("quantity", "gallons of {}, beside those of other fuels", "number", ("Gallons",)),
+    ("price", "price of the {} before the rebate", "amount", ("Price per Gallon", "PPG")),
+    ("amount", "cost of the {} before the rebate", "amount", ("Cost", "Amount")),
+    ("net_price", "price of the {} after the rebate", "amount", ()),
+    ("net_amount", "cost of the {} after the rebate", "amount", ()),
 )
 _QUANTITIES = tuple(f"{fuel.name}_quantity" for fuel in WIDE_FUELS)
-_COSTS = tuple(f"{fuel.name}_{suffix}" for fuel in WIDE_FUELS for suffix, _, _ in _WIDE_COLUMNS[1:])
+_COSTS = tuple(f"{fuel.name}_{suffix}" for fuel in WIDE_FUELS for suffix, *_ in _WIDE_COLUMNS[1:])
 
 FILL_FIELDS = RecordFields(
     "fills",
@@ -35,7 +44,7 @@ FILL_FIELDS = RecordFields(
             "card",
             "card number; its last four digits are kept",
             "code",
-            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Card Last 4|Last 4",
+            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Card Last 4|Card Last Four|Last 4",
         ),
         _field(
             "date",
@@ -43,7 +52,7 @@ FILL_FIELDS = RecordFields(
             "text",
             "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
             "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
-            "|Invoice Date Time (m/d/y time)|Transaction Time",
+            "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Transaction Time",
         ),
         _field(
             "time",
@@ -56,7 +65,7 @@ FILL_FIELDS = RecordFields(
             "transaction or invoice number",
             "code",
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
-            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number|Auth Code|Authorization Code",
+            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number|Auth Code|Authorization Code|UUID",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
         _field("driver", "driver's name; kept where no unit is named, for cards of drivers", "text", "Driver Name"),
@@ -117,6 +126,12 @@ FILL_FIELDS = RecordFields(
             "Product Description|Product Name|Item Description",
         ),
         _field(
+            "tank",
+            "tractor or reefer, where the product does not tell",
+            "text",
+            "Reefer Flag|Is Reefer|Tractor/Reefer|Tank Type",
+        ),
+        _field(
             "quantity",
             "gallons or litres",
             "number",
@@ -124,7 +139,11 @@ FILL_FIELDS = RecordFields(
             "|Fuel Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased",
         ),
         _field(
-            "volume_unit", "unit of the quantity, G or L", "text", "UOM|Unit of Measure|Measure|Volume Unit|Fuel Unit"
+            "volume_unit",
+            "unit of the quantity, G or L",
+            "text",
+            "UOM|Unit of Measure|Measure|Volume Unit|Fuel Unit|Unit",
+            is_alone=True,
         ),
         _field(
             "price",
@@ -137,16 +156,16 @@ FILL_FIELDS = RecordFields(
             "retail_price",
             "price of a gallon or litre before discounts",
             "amount",
-            "Retail|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|PPU|PPG|Unit Cost"
+            "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|PPU|PPG|Unit Cost"
             "|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter",
         ),
         _field(
             "amount",
             "amount that was paid, after discounts",
             "amount",
-            "Net Amount|Net Cost|Net Total|Amt|Final Amount|Final Amt|Amount Paid|Total Paid|Invoice Total|Amount Due"
-            "|Total Amount Due|Total Amount|Transaction Amount|Total Cost|Total|Total Price|Amount|Fuel Cost"
-            "|Fuel Amount|Cost",
+            "Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt|Amount Paid|Total Paid"
+            "|Invoice Total|Amount Due|Total Amount Due|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
+            "|Amount|Fuel Cost|Fuel Amount|Cost",
         ),
         _field(
             "gross_amount",

@@ -47,14 +47,15 @@ def _card(
 
 
 def _generic() -> FileProfile:
-    """A profile for any card. A column `Amount` or `Price` beside one for the paid amount is the one before
-    discounts."""
+    """A profile for any card. A column `Amount` or `Price` beside one for the paid amount is the one before discounts,
+    and a column `Unit` beside `Unit Number` is that of the quantity."""
     plain = plain_profile(FILL_FIELDS)
-    usual = {name: plain.columns[name].names[2:] for name in ("amount", "price", "retail_price")}
+    usual = {name: plain.columns[name].names[2:] for name in ("unit", "amount", "price", "retail_price")}
     return msgspec.structs.replace(
         plain,
         columns={
             **plain.columns,
+            "unit": Column(("Unit Number", *usual["unit"])),
             "amount": Column(usual["amount"]),
             "price": Column(usual["price"]),
             "address": Column((*plain.columns["address"].names, "Location")),
@@ -108,9 +109,12 @@ _CARDS = (
         code=("Truck Stop Code", "Service Center Code"),
         city=("Truck Stop City", "Service Center City"),
         state=("Truck Stop State", "Service Center State"),
-        tractor_quantity=("Number of Tractor Gallons",),
-        tractor_price=("Tractor Fuel Price Per Gallon",),
-        tractor_amount=("Cost of Tractor Fuel",),
+        tractor_quantity=("Number of Tractor Gallons", "Diesel Gallons"),
+        tractor_price=("Tractor Fuel Price Per Gallon", "Diesel Price Per Gallon"),
+        tractor_amount=("Cost of Tractor Fuel", "Diesel Cost"),
+        def_quantity=("DEF Gallons",),
+        def_price=("DEF Price Per Gallon",),
+        def_amount=("DEF Cost",),
         diesel_2_quantity=("#2 Diesel Gallons", "Number 2 Fuel Gallons"),
         diesel_2_amount=("#2 Diesel Cost", "Number 2 Fuel Cost"),
         diesel_2_net_price=("#2 Diesel",),
@@ -120,7 +124,7 @@ _CARDS = (
         diesel_1_amount=("#1 Diesel Cost", "Number 1 Fuel Cost"),
         diesel_1_net_price=("#1 Diesel",),
         diesel_1_net_amount=("#1 Diesel Cost Net Cost", "#1 Diesel Net Cost"),
-        reefer_quantity=("Number of Reefer Gallons",),
+        reefer_quantity=("Number of Reefer Gallons", "Reefer Gallons"),
         reefer_price=("Reefer Price Per Gallon",),
         reefer_amount=("Cost of Reefer Fuel",),
         reefer_net_amount=("Reefer Cost Net Cost",),
@@ -153,6 +157,26 @@ _CARDS = (
         amount=("Net Amount", "Net Cost", "Amount", "Total"),
         gross_amount=("Gross Amount", "Gross Cost", "Total Fuel Cost"),
         discount=("Discount", "Discount Amount", "Rebate"),
+        currency=("Currency",),
+    ),
+    _card(
+        "corpay",
+        "Corpay: transactions of the portal",
+        card=("Card No.",),
+        date=("Transaction Date - Date",),
+        time=("Transaction Date - Time",),
+        transaction=("Transaction Number",),
+        driver=("Cardholder Full Name",),
+        location=("Vendor",),
+        address=("Address",),
+        state=("State",),
+        item_name=("Product Description",),
+        quantity=("Unit/Gallons",),
+        price=("Net PPU/PPG",),
+        retail_price=("Gross PPU/PPG",),
+        amount=("Net Price",),
+        gross_amount=("Gross Price",),
+        discount=("Discount",),
         currency=("Currency",),
     ),
     _card(

@@ -48,6 +48,13 @@ def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[dateti
     return written.astimezone(ZoneInfo(zone_of(state, None))).replace(tzinfo=None), True
 
 
+def with_utc(cell: str | None) -> str | None:
+    """The cell with UTC behind it, if it has a time of day without a zone."""
+    text = cell_line(cell)
+    return f"{text} UTC" if _CLOCK_AT_END.search(text) else cell
+
+
+_CLOCK_AT_END = re.compile(r"\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:[AP]\.?M\.?)?$", re.ASCII | re.IGNORECASE)
 _NOON = time(12)
 
 

@@ -13,8 +13,9 @@ from domain.fills.local_times import is_known_state
 from domain.stations.state_names import plain_state
 
 _COUNTRY = r"(?:US|USA|U\.S\.A\.|CA|CAN|CANADA|UNITED STATES)"
+_POSTAL_CODE = r"(?:\d{5}(?:[- ]?\d{4})?|[A-Z]\d[A-Z][- ]?\d[A-Z]\d)"
 _BEHIND = re.compile(
-    rf"(?P<before>.*?\S)[\s,]+(?P<state>[A-Z]{{2}})\.?(?:[\s,]+\d{{5}}(?:[- ]?\d{{4}})?)?(?:[\s,]+{_COUNTRY})?",
+    rf"(?P<before>.*?\S)[\s,]+(?P<state>[A-Z]{{2}})\.?(?:[\s,]+{_POSTAL_CODE})?(?:[\s,]+{_COUNTRY})?",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r".*\d[\s,:-]+(?P<town>\D+)")

@@ -212,12 +212,94 @@ CLEAN: list[tuple[str, Read]] = [
         ),
     ),
     ("flying_j.csv", Read("efs", [("4002", "UT", "tractor", 30.0, 101.97)], 0, {}, [])),
+    (
+        "corpay.csv",
+        Read("corpay", [(None, "MD", "tractor", 78.0, 347.1), (None, "MA", "other", 7.8, 23.4)], 3, {}, []),
+    ),
+    ("atob.csv", Read("generic", [], 1, {2: "the state is missing: it tells the tax"}, [])),
+    (
+        "loves_transactions.csv",
+        Read("generic", [("55", "TX", "def", 13.63, 68.01), ("55", "TX", "tractor", 206.22, 1059.97)], 0, {}, []),
+    ),
+    (
+        "comdata_def.csv",
+        Read(
+            "comdata",
+            [
+                ("1104", "OH", "tractor", 90.0, 405.0),
+                ("1104", "OH", "def", 6.0, 24.42),
+                ("1104", "OK", "tractor", 120.0, 528.0),
+                ("1104", "OK", "reefer", 25.0, 112.0),
+            ],
+            *(0, {}, []),
+        ),
+    ),
+    (
+        "statement_units.csv",
+        Read(
+            "generic",
+            [
+                ("T-201", "MO", "tractor", 102.5, 410.0),
+                ("T-201", "MO", "reefer", 20.0, 80.0),
+                ("T-201", "MB", "tractor", 26.417, 150.0),
+            ],
+            *(1, {}, []),
+        ),
+    ),
+    ("units_in_names.csv", Read("generic", [("31", "MB", "tractor", 105.669, 600.0)], 0, {}, [])),
 ]
 
 
 @pytest.mark.parametrize(("name", "expected"), CLEAN, ids=[name for name, _ in CLEAN])
 def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
     assert read(CASES / name) == expected
+
+
+def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
+    path = CASES / "units_in_names.csv"
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        assert [(one.currency, f"{one.local_time:%d %H:%M}") for one in file.fills] == [("CAD", "20 22:05")]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "local"),
+    [
+        ("Transaction Date (GMT)", "11/21/2026 04:05:10", "20 22:05"),
+        ("Transaction Date (UTC)", "2026-11-21 4:05 AM", "20 22:05"),
+        ("Date (UTC)", "2026-11-21", "21 12:00"),
+        ("Date (UTC)", "2026-11-21T04:05:10Z", "20 22:05"),
+        ("Date (MM/DD/YYYY)", "11/21/2026 04:05", "21 04:05"),
+    ],
+)
+def test_times_are_of_the_zone_that_their_column_names(tmp_path: Path, column: str, cell: str, local: str) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"{column},Unit,State,Product,Gallons (US),Amount ($)\n{cell},7,IL,ULSD,100,350\n")
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        assert [f"{one.local_time:%d %H:%M}" for one in file.fills] == [local]
+
+
+@pytest.mark.parametrize("names", ["Gallons (imp),Amount", "Gallons,Amount (MXN)", "Gallons,Amount (USD),Amount (CAD)"])
+def test_units_that_are_not_read_and_columns_that_differ_in_them_alone_are_left_to_a_person(
+    tmp_path: Path, names: str
+) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date,Unit,State,Product,{names}\n11/21/2026,7,IL,ULSD,100,350,480\n")
+    with pytest.raises(UnreadableFile, match="no profile fits this file"):
+        read(path)
+
+
+def test_a_day_before_the_month_is_not_read_as_a_month(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text("Date (DD/MM/YYYY),Unit,State,Product,Gallons,Amount\n05/11/2026,7,IL,ULSD,100,350\n")
+    with pytest.raises(UnreadableFile, match="no profile fits this file"):
+        read(path)
+
+
+@pytest.mark.parametrize(("kind", "fuel"), [("Diesel", "tractor"), ("Reefer Fuel", "reefer"), ("Purchase", "unknown")])
+def test_a_kind_of_transaction_may_be_the_product(tmp_path: Path, kind: str, fuel: str) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date,Unit,State,Type,Gallons,Amount\n11/21/2026,7,IL,{kind},100,350\n")
+    assert [one[2] for one in read(path).fills] == [fuel]
 
 
 def test_codes_of_pilot_are_products_by_its_profile() -> None:
