@@ -284,15 +284,16 @@ class Stack:
         return self._processes()[name]
 
     def _processes(self) -> dict[str, list[int]]:
-        children: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdecimal() and (fields := _stat(int(entry.name))):
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
+        return {child.spec.name: _family(child.process.pid) for child in self._supervisor.children}
 
-        def tree(pid: int) -> list[int]:
-            return [pid, *(below for child in children.get(pid, ()) for below in tree(child))]
 
-        return {child.spec.name: tree(child.process.pid) for child in self._supervisor.children}
+def _family(pid: int) -> list[int]:
+    """The process and its children, and theirs."""
+    try:
+        lists = [(thread / "children").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:  # gone meanwhile
+        return [pid]
+    return [pid, *(below for one in lists for child in one.split() for below in _family(int(child)))]
 
 
 def busiest(shares: Mapping[str, float]) -> str:
