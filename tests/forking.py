@@ -81,8 +81,8 @@ def _run_parent(arguments: Sequence[str], environment: Mapping[str, str], output
     run_command(arguments, environment, output)
 
 
-def run_command(arguments: Sequence[str], environment: Mapping[str, str], output: str) -> None:
-    """Runs a command of `fuelroute` in this process, which was forked, until it ends."""
+def run_command(arguments: Sequence[str], environment: Mapping[str, str], output: str | None = None) -> None:
+    """Runs a command of `fuelroute` in this process, which was forked, until it ends. None: the streams stay."""
     from deploy.cli import main
     from domain.settings import get_settings
 
@@ -90,9 +90,10 @@ def run_command(arguments: Sequence[str], environment: Mapping[str, str], output
     tempfile.tempdir = None
     threading.Thread(target=_die_with_the_tests, daemon=True).start()
     ctypes.CDLL(None).prctl(_PR_SET_NAME, arguments[-1].encode(), 0, 0, 0)  # its name for `ps`
-    with open(output, "ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    if output is not None:
+        with open(output, "ab") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()

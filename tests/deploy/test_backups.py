@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,6 +23,7 @@ from domain.accounts.contacts import Contacts
 from domain.database.connections import Database
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings
+from tests.command_line import forked_fuelroute
 from tests.factories import DOT, JOLIET, NEWARK, Fleet, route_body
 from tests.forking import forked_command
 from tests.gateway import Gateway, running_gateway
@@ -39,7 +39,7 @@ DOCUMENT = Path(__file__).parents[2] / "deploy" / "backup.md"
 class World:
     """A folder for everything, and the commands of the document as they are written there, with our paths."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, path: str) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.places = {
@@ -50,7 +50,7 @@ class World:
         }
         self.environment = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": path,
             "FUELROUTE_MESSAGE_ALLOWED_HOSTS": "127.0.0.1",
             "FUELROUTE_SWEEP_SECONDS": "1",
             "FUELROUTE_IMPORT_PASS_SECONDS": "2",
@@ -112,8 +112,8 @@ class World:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with tempfile.TemporaryDirectory(prefix="fuelroute-backups-") as folder:
-        yield World(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="fuelroute-backups-") as folder, forked_fuelroute(Path(folder)) as path:
+        yield World(Path(folder), path)
 
 
 def family(pid: int) -> list[int]:

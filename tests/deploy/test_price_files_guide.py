@@ -1,13 +1,12 @@
 """The guide to price files runs as it is written."""
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from domain.database.connections import Database
 from domain.settings import Settings
+from tests.command_line import forked_fuelroute
 from tests.conftest import own_database
 from tests.factories import make_fleet
 
@@ -15,16 +14,17 @@ GUIDE = Path(__file__).parents[2] / "deploy" / "price-files.md"
 
 
 def test_the_guide_runs_as_it_is_written(settings: Settings, tmp_path: Path) -> None:
-    with own_database("price_files_guide") as database:  # its stations would be in the plans of other tests
-        run_guide(settings, database, tmp_path)
+    # its stations would be in the plans of other tests
+    with own_database("price_files_guide") as database, forked_fuelroute(tmp_path) as path:
+        run_guide(settings, database, tmp_path, path)
 
 
-def run_guide(settings: Settings, database: Database, tmp_path: Path) -> None:
+def run_guide(settings: Settings, database: Database, tmp_path: Path, path: str) -> None:
     with database.transaction() as connection:
         fleet = make_fleet(connection)
     blocks = re.findall(r"^```bash\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
     environment = {
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "PATH": path,
         "HOME": str(tmp_path),
         "COMPANY": fleet.shown_company_id,
         "COLUMNS": "200",

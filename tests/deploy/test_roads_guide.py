@@ -1,9 +1,7 @@
 """The guide to truck roads runs as it is written, on a small made extract."""
 
-import os
 import re
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from domain.database.connections import Connection, Database
 from domain.roads import Point
 from domain.roads.valhalla import reason_of_silence
 from domain.settings import Settings
+from tests.command_line import forked_fuelroute
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.roads.made_extract import EAST_EXIT, WEST_EXIT, interstate_map
@@ -48,7 +47,8 @@ def plan(connection: Connection, fleet: Any, external_id: str, *stops: dict[str,
 def test_the_guide_runs_as_it_is_written(settings: Settings, tmp_path: Path) -> None:
     interstate_map().write(tmp_path / "map.osm.pbf")
     with own_database("roads_guide") as database:  # it looks at the stations of all companies
-        said = run_guide(settings, database, tmp_path)
+        with forked_fuelroute(tmp_path) as path:
+            said = run_guide(settings, database, tmp_path, path)
         up_serves_the_built_roads(settings.model_copy(update={"database_url": database.url}), tmp_path)
     assert "map.osm.pbf (0.0 MB): the build needs about 1 MB of disk" in said
     assert "built in" in said
@@ -84,7 +84,7 @@ def test_one_valhalla_is_enough() -> None:
         require_one_valhalla(Settings(roads_pbf=extract, valhalla_url="http://valhalla:8002"))
 
 
-def run_guide(settings: Settings, database: Database, folder: Path) -> str:
+def run_guide(settings: Settings, database: Database, folder: Path, path: str) -> str:
     with database.transaction() as connection:
         fleet = make_fleet(connection)
         connection.execute(STATION)
@@ -92,7 +92,7 @@ def run_guide(settings: Settings, database: Database, folder: Path) -> str:
         plan(connection, fleet, "LEAVES", stop("Yard", WESTERN), stop("Dallas", DALLAS))
     blocks = re.findall(r"^```bash\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
     environment = {
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "PATH": path,
         "HOME": str(folder),
         "COMPANY": fleet.shown_company_id,
         "COLUMNS": "200",

@@ -1,6 +1,5 @@
 """Every sample of the guides, run as it is written: those of one guide and language are one program, in their order."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from domain.lifecycle import Environment
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from ingress.docs.guide import LANGUAGES
 from ingress.docs.site import GUIDES, read_source
+from tests.command_line import forked_fuelroute
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import route_body
 from tests.pipeline.world import store_prices
@@ -66,6 +66,12 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with forked_fuelroute(tmp_path_factory.mktemp("fuelroute")) as one:
+        yield one
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The samples of a guide in one language, as a command."""
@@ -76,9 +82,9 @@ class Program:
 
 
 @pytest.fixture
-def programs(newcomer: Client, tmp_path: Path, packages: Path) -> Callable[[str, str], Program]:
+def programs(newcomer: Client, tmp_path: Path, packages: Path, path: str) -> Callable[[str, str], Program]:
     environment = {
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "PATH": path,
         "PYTHONPATH": str(PYTHON_CLIENT),
         "FUELROUTE_API_URL": newcomer.service.url,
         "FUELROUTE_API_KEY": newcomer.key,
