@@ -16,9 +16,9 @@ from pydantic import SecretStr
 from deploy.embedded import AlreadyRunning, DataFolder, EmbeddedPostgres, EmbeddedRedis, EmbeddedUnavailable, running
 from deploy.processes import Spec, StartFailed, Supervisor
 from deploy.stack import contact_key
-from domain.migrations import migrate
 from domain.queue.redis_clients import check_redis, redis_client
 from domain.settings import CONTACT_KEY_FILE, Settings
+from tests.servers import CopiedPostgres
 from tests.service import eventually
 
 
@@ -244,20 +244,16 @@ def test_servers_inherit_only_the_environment_variables_that_they_need(
 
 
 def test_the_role_of_the_service_owns_its_database_and_nothing_else(tmp_path: Path) -> None:
-    with running(EmbeddedPostgres(tmp_path, durable=False)) as url:
-        migrate(url)
-        with psycopg.connect(url) as connection:
-            powers = connection.execute(
-                "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
-                " (SELECT array_agg(roleid::regrole::text) FROM pg_auth_members WHERE member = r.oid)"
-                " FROM pg_roles r WHERE rolname = current_user"
-            ).fetchone()
-            owned = connection.execute(
-                "SELECT datname FROM pg_database WHERE datdba = current_user::regrole"
-            ).fetchall()
-            for forbidden in ("COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('PG_VERSION')"):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
-                    connection.execute(forbidden)
+    with running(CopiedPostgres(tmp_path, durable=False)) as url, psycopg.connect(url) as connection:
+        powers = connection.execute(
+            "SELECT rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
+            " (SELECT array_agg(roleid::regrole::text) FROM pg_auth_members WHERE member = r.oid)"
+            " FROM pg_roles r WHERE rolname = current_user"
+        ).fetchone()
+        owned = connection.execute("SELECT datname FROM pg_database WHERE datdba = current_user::regrole").fetchall()
+        for forbidden in ("COPY (SELECT 1) TO PROGRAM 'true'", "SELECT pg_read_file('PG_VERSION')"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
+                connection.execute(forbidden)
 
     assert powers == ("fuelroute", False, False, False, False, False, ["fuelroute_service"])
     assert owned == [("fuelroute",)]

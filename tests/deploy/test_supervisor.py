@@ -16,6 +16,7 @@ from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import StartFailed, Supervisor
 from tests.deploy.test_embedded import is_running, members, python
 from tests.rows import named
+from tests.servers import CopiedPostgres
 from tests.service import eventually
 
 NOTES_ITS_END = """
@@ -59,7 +60,7 @@ def test_a_half_made_data_folder_is_made_again(data: Path) -> None:
 
 
 def test_a_stale_pid_file_that_names_a_stranger_does_not_stop_the_start(data: Path) -> None:
-    server = EmbeddedPostgres(data, durable=False)
+    server = CopiedPostgres(data, durable=False)
     with running(server):
         left = (data / "postgres" / "postmaster.pid").read_text().splitlines()
     as_root = os.geteuid() == 0
@@ -83,7 +84,7 @@ def test_a_stale_pid_file_that_names_a_stranger_does_not_stop_the_start(data: Pa
 
 
 def test_a_server_that_outlived_its_stack_is_replaced(data: Path) -> None:
-    server = EmbeddedPostgres(data, durable=False)
+    server = CopiedPostgres(data, durable=False)
     server.prepare()
     spec = server.spec()
     with (data / "logs" / "postgres.log").open("ab") as log:
@@ -98,14 +99,14 @@ def test_a_server_that_outlived_its_stack_is_replaced(data: Path) -> None:
         )
     eventually(lambda: spec.is_ready is not None and spec.is_ready(), bool)
 
-    with running(EmbeddedPostgres(data, durable=False)):
+    with running(CopiedPostgres(data, durable=False)):
         assert not is_running(orphan.pid)
     assert orphan.wait() == 0
 
 
 def test_a_port_in_the_environment_does_not_move_the_server(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "7777")
-    with running(EmbeddedPostgres(data, durable=False)) as url:
+    with running(CopiedPostgres(data, durable=False)) as url:
         monkeypatch.delenv("PGPORT")
         with psycopg.connect(url) as connection:
             assert named(connection).execute("SHOW port").fetchone() != ("7777",)
@@ -160,7 +161,7 @@ def test_a_server_that_is_asked_too_early_still_reports_why_it_ended(tmp_path: P
 
 
 def test_a_failed_start_of_postgres_reports_the_reason(data: Path) -> None:
-    server = EmbeddedPostgres(data, durable=False)
+    server = CopiedPostgres(data, durable=False)
     with running(server):
         pass
     (data / "postgres" / "pg_wal").rename(data / "moved")
