@@ -115,7 +115,8 @@ def solve(
     stops_without_limit: int = 0,
 ) -> Solution | Infeasible:
     """The cheapest purchases. Of two solutions that cost the same, the one with fewer stops wins, then the one that
-    stops earlier. `near` gets the stops of plans that cost hardly more.
+    stops earlier, and at one mile the one at the first candidate, which has the lesser id. `near` gets the stops of
+    plans that cost hardly more.
 
     `known` are purchases that may be a plan of this trip. Where they keep its limits, levels that cost more are dropped
     from the start; past many stations also those that cost more than a plan with a few of these. The solution is the

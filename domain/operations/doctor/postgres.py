@@ -248,7 +248,7 @@ _CHANGED_COLLATIONS = Scalar(
     WHERE datname = current_database() AND datcollversion <> pg_database_collation_actual_version(oid)
     UNION ALL
     SELECT DISTINCT 'collation ' || l.collname FROM pg_collation l JOIN pg_attribute a ON a.attcollation = l.oid
-    WHERE collversion <> pg_collation_actual_version(l.oid)
+    WHERE collversion <> pg_collation_actual_version(l.oid) ORDER BY 1
     """,
 )
 _OLD_EXTENSIONS = Scalar(

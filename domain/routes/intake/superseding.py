@@ -98,7 +98,7 @@ _LOCK_OLDER = Statement(
          AND (old.created_at, old.id) < (new.created_at, new.id)
     WHERE new.id = ANY(%s) AND new.reference <> '' AND new.status <> 'canceled'
       AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}
-    ORDER BY old.id, new.created_at
+    ORDER BY old.id, new.created_at, new.id
     FOR UPDATE OF old
     """,
 )

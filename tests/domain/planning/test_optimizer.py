@@ -322,6 +322,7 @@ def test_ties_go_to_fewer_stops_then_to_the_earlier_station() -> None:
     assert bought(trip((100, 3.0), (150, 3.0), (200, 3.0))) == [(0, 50.0)]
     assert bought(trip((100, 3.0), (200, 3.0), distance_miles=550.0)) == [(0, 60.0)]
     assert len(bought(trip((50, 3.0), (100, 3.0), (200, 3.0), distance_miles=600.0))) == 1
+    assert bought(trip((100, 3.0), (100, 3.0), (100, 3.0))) == [(0, 50.0)]
 
 
 def test_ties_go_to_fewer_stops_even_if_the_one_stop_comes_last() -> None:

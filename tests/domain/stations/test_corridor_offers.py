@@ -17,6 +17,7 @@ from domain.stations.places import UnknownStation
 from domain.stations.stations import set_stations_retired, store_station_rows
 from domain.stations.taxes import store_tax_rows
 from tests.conftest import own_database
+from tests.domain.stations.price_lists import add_station
 from tests.factories import DOT, STATIONS, Fleet, make_fleet
 from tests.rows import named, rows_read
 
@@ -55,6 +56,15 @@ def test_every_station_within_the_limit_is_found_and_no_other(
         chords = np.linalg.norm(vectors - unit_vectors(np.array([(station.latitude, station.longitude)])), axis=1)
         nearest = miles_of_chords(chords).min()
         assert (station.station_id in found) == (nearest <= 5.0) or abs(nearest - 5.0) < 0.01
+
+
+def test_stations_at_one_mile_come_in_the_order_of_their_ids(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    for station_id in ("b", "c", "a"):
+        add_station(connection, station_id, price=3.5, at=now)
+    connection.execute("UPDATE stations SET name = 'renamed' WHERE station_id = 'b'")
+    assert [offer.station.station_id for offer in corridor_of(connection, fleet, now).offers] == ["a", "b", "c"]
 
 
 def first_three(connection: Connection, fleet: Fleet, now: datetime) -> list[Offer]:
