@@ -68,7 +68,9 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     assert "4 the date is 'never'" in said
     assert "0 fills added, 0 changed, 2 unchanged" in import_file(browser, *lines)
 
-    assert "To review 1" in words(browser.look("/fills"))
+    page = words(browser.look("/fills"))
+    assert "To review 1" in page
+    assert "40.00 $150.00" in page
     ((fill_id,),) = stored_rows(world, "SELECT id FROM fills WHERE company_id = %s AND gallons = 40", fleet.company_id)
     path = f"/fills/{shown_id('fil', fill_id)}"
     assert "The item is not known" in words(browser.look(path))
@@ -107,7 +109,7 @@ def test_the_preview_maps_columns_and_stores_nothing(world: World, fleet: Fleet)
 
     mapped = send(browser, body, act="preview", profile="generic", column="date,unit,state,item,quantity,amount")
 
-    assert "90.00 300.60" in words(mapped.text)
+    assert "90.00 $300.60" in words(mapped.text)
     assert "<b>" not in mapped.text
     assert "line 2" in words(mapped.text)
     assert stored(world, fleet) == []

@@ -2,7 +2,8 @@
 
 import csv
 import io
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -11,10 +12,11 @@ from domain.ifta.filings import compare_filing
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
 from domain.lifecycle import Role
+from domain.stations.taxes import TaxRow, delete_tax, store_tax
 from ingress.console.pages.money.ifta import MOST_ROUTES
 from tests.domain.burn.trips import card_fill
 from tests.domain.helpers import driven_without_a_plan
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.ingress.console.conftest import World, words
 
 AUTUMN = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -45,6 +47,23 @@ def test_a_quarter_s_states_are_those_of_the_report(world: World, driven: Fleet)
     for line in report.states:
         assert f"{line.state} {line.miles:,.2f} {line.gallons_burned:,.2f}" in page
     assert f"All {report.totals.miles:,.2f}" in page
+
+
+@pytest.fixture
+def rate_of_indiana(world: World) -> Iterator[None]:
+    """A rate for one of the states. All companies share it, so it ends with the test."""
+    row = TaxRow("IN", 0.61, date(2026, 10, 1))
+    with world.database.transaction() as connection:
+        store_tax(connection, None, row, DOT, now=datetime.now(UTC))
+    yield
+    with world.database.transaction() as connection:
+        delete_tax(connection, row.state, row.valid_from, DOT, now=datetime.now(UTC))
+
+
+@pytest.mark.usefixtures("rate_of_indiana")
+def test_a_tax_is_told_in_dollars(world: World, driven: Fleet) -> None:
+    page = words(world.browser(Role.VIEWER, driven).look("/ifta", quarter="2026Q4"))
+    assert "$0.6100 $0.0000 $" in page
 
 
 def test_fills_are_shown_beside_a_tax_that_is_not_known(world: World, driven: Fleet) -> None:
