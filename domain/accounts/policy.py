@@ -42,7 +42,7 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Caption(
             "A newer load with the same reference",
             default="false",
-            choices={"false": "keep both routes", "true": "the newer route replaces the one before"},
+            choices={"false": "keep both routes", "true": "the newer one replaces the older"},
             group="Import",
         ),
     ] = None
@@ -159,8 +159,8 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "A route whose stops trucks of the company have driven before",
             default="true",
             choices={
-                "true": "takes the road that three of them agree on",
-                "false": "takes the quickest road, and nothing is learned",
+                "true": "takes the road that three agree on",
+                "false": "takes the quickest, none is learned",
             },
             group="Roads",
         ),

@@ -164,6 +164,13 @@ def test_every_field_of_the_form_stands_in_one_group() -> None:
     assert all(GROUPS), "a field of Policy has no group"
 
 
+def test_each_choice_fits_its_field() -> None:
+    """A field cuts off a longer one without a sign, in three columns at 1280 and on a phone."""
+    choices = [words for field in captioned_fields(Policy) for words in field.choices.values()]
+    assert choices
+    assert [words for words in choices if len(words) > 36] == []
+
+
 def test_a_preview_says_what_the_last_plans_would_have_cost_and_stores_nothing(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
