@@ -201,7 +201,7 @@ def _in_our_words(error: HTTPException | CapacityTimeout, scope: Scope) -> ApiEr
         allowed = _methods_of(scope["app"].routes, scope["path"])
         return ApiError("method_not_allowed", f"This address takes {allowed}.", headers={"Allow": allowed})
     if error.status_code == 404:
-        return ApiError("not_found", "There is nothing at this address.")
+        return ApiError("not_found", "There is nothing at this address: see /docs.")
     return ApiError("validation_error", str(error.detail), errors=[])
 
 

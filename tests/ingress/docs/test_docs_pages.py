@@ -43,6 +43,14 @@ def test_every_page_is_answered_without_a_key(anonymous: httpx.Client, path: str
     assert "unsafe" not in answer.headers["Content-Security-Policy"] or path == "/docs/reference"
 
 
+def test_an_address_without_anything_names_the_documentation(anonymous: httpx.Client) -> None:
+    """A newcomer opens the address that `up` prints."""
+    answer = anonymous.get("/")
+
+    assert answer.status_code == 404
+    assert "/docs" in answer.json()["detail"]
+
+
 def test_the_list_for_machines_is_plain_text_with_one_line_for_each_guide() -> None:
     """Its reader is a program: it does not undo the escapes of a page."""
     text = _make_pages(describe()).for_machines.decode()
