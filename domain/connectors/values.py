@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -22,11 +22,18 @@ year 5138, as milliseconds in 1973."""
 
 _DOT_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
+_NAMED_ZONE = re.compile(r"(?<=[\dM])\s+(?P<zone>[ECMP][SD]T)$", re.IGNORECASE)
+_HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
+"""Hours of zones in North America, as in dates of e-mail (RFC 5322, 4.3). A zone counts as written, in any season."""
 _AMERICAN = (
     "%m/%d/%Y %H:%M:%S",
     "%m/%d/%Y %H:%M",
     "%m/%d/%Y %I:%M:%S %p",
     "%m/%d/%Y %I:%M %p",
+    "%m/%d/%y %H:%M:%S",
+    "%m/%d/%y %H:%M",
+    "%m/%d/%y %I:%M:%S %p",
+    "%m/%d/%y %I:%M %p",
     "%b %d, %Y %H:%M:%S",
     "%b %d, %Y %I:%M:%S %p",
     "%b %d, %Y, %I:%M:%S %p",
@@ -138,8 +145,11 @@ def _moment_of_text(text: str) -> datetime | None:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(found[1]))
     if ":" not in text and "T" not in text:  # a day is no moment
         return None
-    plain = _SPACED_ZONE.sub("", text)
+    named = _NAMED_ZONE.search(text)
+    plain = _SPACED_ZONE.sub("", text) if named is None else text[: named.start()]
     read = _read_iso(plain) or _read_american(plain)
+    if read is not None and named is not None and read.tzinfo is None:
+        return read.replace(tzinfo=timezone(timedelta(hours=_HOURS[named["zone"].upper()])))
     if read is None:
         if _HALF_OF_DAY.search(text):
             return None
