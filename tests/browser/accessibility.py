@@ -10,9 +10,11 @@ from tests.browser.chromium import AXE, THEMES, WIDTHS
 _HEIGHT = 900
 _PHONE, _DESK, _WALL = WIDTHS
 _THEMES_AT = {_PHONE: THEMES[:1], _DESK: THEMES, _WALL: ()}
-_AXE = """([leftOut, rules]) => axe.run({exclude: leftOut}, {...rules, resultTypes: ["violations"]}).then(
-    found => found.violations.flatMap(rule => rule.nodes.map(
-        node => `${rule.id}: ${node.html.slice(0, 200)}: ${node.failureSummary}`)))"""
+_AXE = """([leftOut, rules]) => axe.run({exclude: leftOut}, {...rules, resultTypes: ["violations"]}).then(found => [
+    ...found.incomplete.filter(rule => rule.error).map(rule => `${rule.id} failed: ${rule.error.message}`),
+    ...found.violations.flatMap(rule => rule.nodes.map(
+        node => `${rule.id}: ${node.html.slice(0, 200)}: ${node.failureSummary}`)),
+])"""
 _OF_COLORS = ["color-contrast", "link-in-text-block"]
 _RULES: dict[str, object] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 _RULES_OF_COLORS: dict[str, object] = {"runOnly": _OF_COLORS}

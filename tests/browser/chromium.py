@@ -19,8 +19,13 @@ WIDTHS = (390, 1280, 1920)
 _DRAWS_MAPS = ("--enable-unsafe-swiftshader",)
 """WebGL on a machine without a graphics card. Pages without a map are drawn as without it."""
 
-NO_WEBGL = "HTMLCanvasElement.prototype.getContext = () => null"
-"""A script after which the browser is like one without WebGL."""
+NO_WEBGL = """{
+    const canvas = HTMLCanvasElement.prototype, getContext = canvas.getContext;
+    canvas.getContext = function (kind, ...more) {
+        return kind.startsWith("webgl") ? null : getContext.call(this, kind, ...more);
+    };
+}"""
+"""A script after which the browser is like one without WebGL. Axe needs a canvas of the other kind to judge colors."""
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 
