@@ -20,6 +20,7 @@ from domain.stations.deals import store_deal_rows
 from domain.stations.taxes import store_tax_rows
 from ingress.console.app import create_console
 from tests.browser.accessibility import EVERYWHERE, assert_accessible, assert_reached_by_keyboard
+from tests.browser.chromium import WIDTHS
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import NO_PAGES, PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
 from tests.browser.screenshots import MOST_BYTES, MOST_BYTES_WITH_MAP, SMALL
@@ -182,6 +183,17 @@ def test_a_plan_without_a_purchase_leaves_its_table_within_a_small_desk(site: Si
     page.evaluate(_WIDEST_USUAL)
 
     assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [1280, 1280]
+
+
+def test_a_pale_text_is_found_among_others_of_its_kind(people: People) -> None:
+    page = people.browser().new_page()
+    kinds = ("<p {}>Many words</p>", "<p><b {}>Many words</b></p>", "<p class=other {}>Many words</p>")
+    for kind in kinds:
+        texts = "".join(5 * one.format("") for one in kinds)
+        pale = kind.format('style="color: #bbb"')
+        page.set_content(f"<!doctype html><html lang=en><title>Texts</title><main>{texts}{pale}</main>")
+        with pytest.raises(AssertionError, match=r"color-contrast: .*#bbb"):
+            assert_accessible(page, widths=WIDTHS[1:2])
 
 
 def test_a_page_that_refuses_is_accessible(people: People) -> None:
