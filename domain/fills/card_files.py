@@ -123,8 +123,26 @@ def open_fill_file(
     with open_profiled(
         path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
     ) as table:
-        unit = volume or _volume_of_column(table.fields.get("quantity", ""))
-        yield FillFile(table, _fills(_as_named(table), profile, unit, now, report))
+        unit, records = volume or _volume_of_column(table.fields.get("quantity", "")), _as_named(table)
+        priced = _priced_volume(table.fields)
+        if not volume and unit and priced and priced != unit and "volume_unit" not in table.fields:
+            unit, records = priced, (_in_volume(one, priced) for one in records)
+        yield FillFile(table, _fills(records, profile, unit, now, report))
+
+
+def _priced_volume(columns: Mapping[str, str]) -> Volume:
+    """The unit of the prices by the names of their columns: `Price per Gallon`."""
+    found = {_volume_of_column(columns[name]) for name in ("price", "retail_price") if name in columns}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _in_volume(record: FileRecord, volume: Volume) -> FileRecord:
+    """The row with its quantity in the unit of its prices: in this one from the other."""
+    quantity, litres = record.values.get("quantity"), float(LITRES_PER_GALLON)
+    if not quantity:
+        return record
+    told = round(quantity / litres if volume == "gallons" else quantity * litres, 4)
+    return FileRecord(record.line, {**record.values, "quantity": told})
 
 
 _MONEY = ("amount", "gross_amount", "price", "retail_price")

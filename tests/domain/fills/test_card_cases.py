@@ -295,6 +295,23 @@ def test_a_day_before_the_month_is_not_read_as_a_month(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        ("Liters,Price per Gallon", "378.541,3.50"),
+        ("Liters,Price per Gallon,Total", "378.541,3.50,350.00"),
+        ("Quantity (L),Price ($/gal),Total Cost", "378.541,3.50,350.00"),
+        ("Gallons,Price per Litre,Total", "100,0.9246,350.00"),
+        ("Liters,Price per Litre,Total", "378.541,0.9246,350.00"),
+    ],
+)
+def test_a_price_may_be_of_another_unit_than_the_quantity(tmp_path: Path, names: str, cells: str) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date,Unit,State,Product,{names}\n11/21/2026,7,IL,ULSD,{cells}\n")
+    found = read(path)
+    assert (found.fills, found.doubtful) == ([("7", "IL", "tractor", 100.0, 350.0)], [])
+
+
 @pytest.mark.parametrize(("kind", "fuel"), [("Diesel", "tractor"), ("Reefer Fuel", "reefer"), ("Purchase", "unknown")])
 def test_a_kind_of_transaction_may_be_the_product(tmp_path: Path, kind: str, fuel: str) -> None:
     path = tmp_path / "file.csv"
