@@ -52,7 +52,9 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 def test_stops_are_shown_in_lines_and_one_by_one(world: World, fleet: Fleet, span: dict[str, Any]) -> None:
     browser = world.browser(Role.DISPATCHER, fleet)
-    page = words(browser.look("/compliance", **span))
+    html = browser.look("/compliance", **span)
+    page = words(html)
+    assert html.partition("<h2>Stops</h2>")[2].count("<time ") == 2, "each stop says when its plan was made"
     assert "50.0 % of the fuel stops were followed: 1 of 2; 0 were missed, 1 refused." in page
     assert "cannot: there is no parking" in page
     assert "Ann Lee" in words(browser.look("/compliance", by="driver", **span))

@@ -82,7 +82,9 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     assert browser.submit(path, station="S1", fuel="tractor", route="").status_code == 303
     assert stored(world, fleet) == [(40.0, [], True), (100.0, [], False)]
 
-    page = words(browser.look("/bought", **NOVEMBER))
+    html = browser.look("/bought", **NOVEMBER)
+    page = words(html)
+    assert html.partition("<h2>Stops</h2>")[2].count("<time ") == 2, "each stop says when its plan was made"
     assert "1 with other gallons, 1 missed; 0 purchases elsewhere" in page
     assert "$495.50 paid instead of $520.50" in page
     rows = list(csv.DictReader(io.StringIO(browser.get("/bought.csv", params=NOVEMBER).text.lstrip("\ufeff"))))
