@@ -45,6 +45,9 @@ class WideFill(NamedTuple):
 
 
 def is_wide(given: Mapping[str, Any]) -> bool:
+    """True for a row with gallons of several fuels, and none of its own."""
+    if given.get("quantity") is not None:
+        return False
     return not _QUANTITIES.isdisjoint(given) and any(given.get(name) is not None for name in _QUANTITIES)
 
 

@@ -312,6 +312,12 @@ def test_a_price_may_be_of_another_unit_than_the_quantity(tmp_path: Path, names:
     assert (found.fills, found.doubtful) == ([("7", "IL", "tractor", 100.0, 350.0)], [])
 
 
+def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text("Date,Unit,State,Product,Gallons,Reefer Gallons,Amount\n11/21/2026,7,IL,ULSD,100,0,350\n")
+    assert read(path).fills == [("7", "IL", "tractor", 100.0, 350.0)]
+
+
 @pytest.mark.parametrize(("kind", "fuel"), [("Diesel", "tractor"), ("Reefer Fuel", "reefer"), ("Purchase", "unknown")])
 def test_a_kind_of_transaction_may_be_the_product(tmp_path: Path, kind: str, fuel: str) -> None:
     path = tmp_path / "file.csv"
