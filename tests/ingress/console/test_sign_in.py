@@ -327,7 +327,8 @@ def test_changing_the_password_needs_the_present_one_and_ends_all_sessions(world
 
 
 def test_guessing_the_present_password_is_slowed_down_too(world: World) -> None:
-    browser = world.browser(Role.VIEWER)
+    browser = world.browser()
+    browser.sign_in(world.new_user(Role.VIEWER))
     statuses = {browser.submit("/account/codes/remove", present=f"guess {number}").status_code for number in range(13)}
     assert statuses == {403, 429}
 
