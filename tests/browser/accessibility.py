@@ -3,7 +3,7 @@ keyboard does not reach."""
 
 from collections.abc import Callable, Sequence
 
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page, ViewportSize
 
 from tests.browser.chromium import AXE, THEMES, WIDTHS
 
@@ -31,6 +31,7 @@ _MARK_ALIKE = """
     };"""
 """The contrast of texts that look alike is judged for the first three: texts in elements of the same names, classes,
 colors and sizes, as have all elements around them. Axe takes 0.4 ms for each text."""
+_LOAD_AXE = AXE + _MARK_ALIKE
 _AXE = """([leftOut, rules]) => {
     markAlike();
     return axe.run({exclude: leftOut}, {...rules, resultTypes: ["violations"]}).then(found => [
@@ -54,6 +55,11 @@ EVERYWHERE = ("body > header", "#pages")
 """The parts that all pages of the console have."""
 
 
+def keep_axe(context: BrowserContext) -> None:
+    """Have the browser keep axe for pages that are judged one after the other. Each would read it anew."""
+    context.add_init_script(f"window.loadAxe = () => {{ {_LOAD_AXE}; return true; }};")
+
+
 def assert_accessible(
     page: Page,
     until_shown: Callable[[], object] = lambda: None,
@@ -67,14 +73,20 @@ def assert_accessible(
     Judging takes long, that of colors longest. The dark theme has other colors in the same places, so it is judged at a
     desk only, by the rules of colors. A phone has colors of its own only in its menu and its tabs: where parts are left
     out, colors are judged at a desk. On the wall a page has the parts of the desk, so only its edge is looked at."""
-    page.evaluate(AXE + _MARK_ALIKE)
+    if not page.evaluate("window.loadAxe?.() ?? false"):
+        page.evaluate(_LOAD_AXE)
     faults: dict[str, list[str]] = {}
+    shown = None
     for width in widths:
-        page.set_viewport_size({"width": width, "height": _HEIGHT})
+        size: ViewportSize = {"width": width, "height": _HEIGHT}
+        if page.viewport_size != size:
+            page.set_viewport_size(size)
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             faults[f"beyond the edge at {width}"] = page.evaluate(_BEYOND)
         for theme in _THEMES_AT[width]:
-            page.emulate_media(color_scheme=theme)
+            if theme != shown:
+                page.emulate_media(color_scheme=theme)
+                shown = theme
             until_shown()
             if theme == "dark":
                 rules = _RULES_OF_COLORS

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from ingress.docs.site import GUIDES
-from tests.browser.accessibility import assert_accessible
+from tests.browser.accessibility import assert_accessible, keep_axe
 from tests.service import Service
 
 
@@ -45,6 +45,7 @@ def reader(chromium: Browser, service: Service) -> Iterator[Page]:
 def open_window(chromium: Browser, service: Service) -> Iterator[Reading]:
     """A window that one test leaves to the next: a page in a new one takes a quarter more processor time."""
     with reading(chromium, service) as one:
+        keep_axe(one.page.context)
         yield one
 
 

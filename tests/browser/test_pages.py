@@ -19,7 +19,7 @@ from domain.settings import Settings
 from domain.stations.deals import store_deal_rows
 from domain.stations.taxes import store_tax_rows
 from ingress.console.app import create_console
-from tests.browser.accessibility import EVERYWHERE, assert_accessible, assert_reached_by_keyboard
+from tests.browser.accessibility import EVERYWHERE, assert_accessible, assert_reached_by_keyboard, keep_axe
 from tests.browser.chromium import WIDTHS
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import NO_PAGES, PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
@@ -111,6 +111,7 @@ class Windows:
         kind = visit.role, visit.name in _WITH_ITS_MAP
         if kind not in self._pages:
             context = self.people.browser(webgl=kind[1])
+            keep_axe(context)
             if visit.role is not None:
                 add_session(context, site.url, site.cookie(visit.role))
             self._pages[kind] = context.new_page()
