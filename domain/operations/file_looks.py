@@ -45,6 +45,8 @@ from domain.stations.believed_prices import unit_option
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import price_profile_of
 from domain.stations.price_profiles import PRICE_FIELDS, with_unit, with_usual_columns
+from domain.stations.price_units import ExchangeRates
+from domain.stations.written_prices import foreign_prices
 
 LOOKED_AT = 1_000
 """The first rows of a table that are read for a look."""
@@ -285,7 +287,12 @@ def _price_rows(
         if wanted.takes_retail and "retail_price" in file.fields:
             unclear.append("its retail prices hold for all companies")
         for record in islice(file.records, _SHOWN):
-            yield _shown(record.line, record.values)
+            try:
+                foreign = foreign_prices(record.values, file.fields, ExchangeRates.of(wanted.settings))
+            except ValueError as error:
+                report.reject(record.line, str(error))
+            else:
+                yield _shown(record.line, record.values | foreign)
 
 
 def _fill_rows(

@@ -61,6 +61,8 @@ class ToldPrice(NamedTuple):
     price: float
     unit: UnitOfPrice = US_DOLLARS_A_GALLON
     doubt: str = ""
+    read_in: UnitOfPrice = US_DOLLARS_A_GALLON
+    """The money and unit of the written price."""
 
 
 def in_dollars(price: float, unit: UnitOfPrice, rates: ExchangeRates, *, is_told: bool = True) -> ToldPrice:
@@ -68,9 +70,10 @@ def in_dollars(price: float, unit: UnitOfPrice, rates: ExchangeRates, *, is_told
     plausible in it."""
     if not is_told and unit.currency == "CAD" and _CENTS_A_LITRE[0] <= price <= _CENTS_A_LITRE[1]:
         unit = unit._replace(is_cents=True)
+    read_in = unit
     price, unit = (price / 100, unit._replace(is_cents=False)) if unit.is_cents else (price, unit)
     if unit == US_DOLLARS_A_GALLON:
-        return ToldPrice(price)
+        return ToldPrice(price, read_in=read_in)
     likely = _LIKELY_A_LITRE.get(unit.currency)
     if not is_told and likely is not None and not likely[0] <= price <= likely[1]:
         doubt = f"{price:.3f} is no price of a litre in {unit.currency}: its file must say its currency and unit"
@@ -81,7 +84,7 @@ def in_dollars(price: float, unit: UnitOfPrice, rates: ExchangeRates, *, is_told
         doubt = f"{price:.3f} is in {unit.shown}, and no rate of exchange is set: see {setting}"
         return ToldPrice(price, unit, doubt)
     litres = {"gallon": LITRES_IN_GALLON, "litre": 1.0, "imperial gallon": LITRES_IN_IMPERIAL_GALLON}[unit.unit]
-    return ToldPrice(round(price / rate / litres * LITRES_IN_GALLON, 6))
+    return ToldPrice(round(price / rate / litres * LITRES_IN_GALLON, 6), read_in=read_in)
 
 
 # --- What files say ----------------------------------------------------------------------------------------------

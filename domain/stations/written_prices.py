@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from domain.files.products import Fuel, fuel_of_product
 from domain.stations.price_units import (
+    US_DOLLARS_A_GALLON,
     ExchangeRates,
     ToldPrice,
     country_of,
@@ -74,6 +75,21 @@ def told_price(
     country = country_of(state, values.get("country") or "", latitude, longitude)
     unit, is_told = unit_of_price(written.currency, written.unit, country)
     return in_dollars(written.price, unit, rates, is_told=is_told)
+
+
+def foreign_prices(values: Mapping[str, Any], columns: Mapping[str, str], rates: ExchangeRates) -> dict[str, str]:
+    """The prices of a row, by field, that are not in US dollars a gallon, in words for a person who looks at the file:
+    `$5.405 a gallon, from 1.999 CAD a litre`, or why a price cannot be converted. `columns` are the names of the file's
+    columns, by field. Raises ValueError, with the fault, if one cannot be read."""
+    names, found = dict(_KINDS), {}
+    for written in written_prices(values, columns):
+        told = told_price(written, values, None, rates)
+        if told.doubt:
+            found[names[written.kind]] = told.doubt
+        elif told.read_in != US_DOLLARS_A_GALLON:
+            words = f"${told.price:.3f} a gallon, from {written.price:.10g} {told.read_in.shown}"
+            found[names[written.kind]] = words
+    return found
 
 
 # --- Products ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,7 @@ from domain.stations.price_units import (
     unit_in_heading,
     unit_of_price,
 )
+from domain.stations.written_prices import foreign_prices
 from tests.domain.stations.price_lists import of_chicago, reasons, stations
 from tests.factories import DOT, Fleet
 
@@ -183,3 +185,23 @@ def test_the_country_decides_only_what_the_file_leaves_open() -> None:
     assert unit_of_price("CAD", "", "US") == (UnitOfPrice("CAD", "litre"), True)
     assert unit_of_price("", "litre", "US") == (UnitOfPrice("USD", "litre"), True)
     assert unit_of_price("USD", "", "CA") == (UnitOfPrice("USD", "gallon"), True)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "expected"),
+    [
+        ("Retail Price", {"state": "MT"}, ""),
+        ("Retail Price", {"state": "MB"}, "$5.405 a gallon, from 1.999 CAD a litre"),
+        ("Price (CAD/gal)", {"state": "MB"}, "$1.428 a gallon, from 1.999 CAD a gallon"),
+        ("Price (cents/L)", {"state": "MB", "retail_price": 199.9}, "$5.405 a gallon, from 199.9 CAD cents a litre"),
+        ("Retail Price", {"state": "MB", "retail_price": 199.9}, "$5.405 a gallon, from 199.9 CAD cents a litre"),
+        ("Retail Price", {"state": "MB", "retail_price": 9.9}, "9.900 is no price of a litre in CAD: its file must"),
+    ],
+)
+def test_a_foreign_price_is_shown_with_the_money_and_unit_in_which_it_is_read(
+    column: str, values: dict[str, Any], expected: str
+) -> None:
+    shown = foreign_prices({"retail_price": 1.999} | values, {"retail_price": column}, RATES)
+
+    assert shown.get("retail_price", "").startswith(expected)
+    assert list(shown) == (["retail_price"] if expected else [])

@@ -83,3 +83,19 @@ def test_a_file_without_a_row_that_can_be_read_is_not_called_empty(world: World)
 
     assert answer.status_code == 400
     assert "no row that can be read" in words(answer.text)
+
+
+def test_a_look_says_in_which_money_and_unit_a_price_is_read(world: World) -> None:
+    prices = "Site,City,ST,Retail Price\n907,Miles City,MT,4.599\n803,Portage La Prairie,MB,1.999\n804,Butte,MT,7777\n"
+    browser = world.browser(Role.OPERATOR, world.new_fleet())
+
+    looks = [words(send(browser, prices, act="look", kind="prices").text)]
+    form = {"filename": "prices.csv", "act": "preview"}
+    headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
+    looks.append(words(browser.post("/prices", params=form, content=prices.encode(), headers=headers).text))
+
+    for look in looks:
+        assert "4.599" in look
+        assert "1.999 is in CAD a litre, and no rate of exchange is set: see FUELROUTE_CAD_PER_USD" in look
+        assert "7,777.00 is no price of a gallon in dollars" in look
+        assert "$1.999" not in look

@@ -28,6 +28,7 @@ from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfil
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
+from domain.stations.written_prices import foreign_prices
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import csv_download
@@ -160,7 +161,15 @@ def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = 
     try:
         read_by = with_usual_columns(profile)
         with open_profiled(upload.path, read_by, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
-            records, used = list(islice(file.records, _SHOWN_RECORDS)), file.fields
+            used = file.fields
+            for one in islice(file.records, _SHOWN_RECORDS):
+                try:
+                    foreign = foreign_prices(one.values, used, ExchangeRates.of(page.console.settings))
+                except ValueError as error:
+                    report.reject(one.line, str(error))
+                else:
+                    values = {field.name: one.values.get(field.name) for field in PRICE_FIELDS.fields}
+                    records.append((one.line, values, foreign))
     except UnreadableFile as error:
         fault = unsure or fault_of_file(error, upload.path)
         used = guessed_columns(sample.heading.names, PRICE_FIELDS)
@@ -169,9 +178,7 @@ def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = 
         "_price_file.html",
         columns=[(name, field_of.get(name, "")) for name in sample.heading.names[:MOST_COLUMNS_SHOWN]],
         fields=[field for field in PRICE_FIELDS.fields if field.name != "brand" or not profile.constants],
-        records=[
-            (one.line, {field.name: one.values.get(field.name) for field in PRICE_FIELDS.fields}) for one in records
-        ],
+        records=records,
         rejected=report.rejected[:_SHOWN_RECORDS],
         fault=fault,
         taken_for=profile.name if not fault and page.form.text("profile") in ("", AUTO) else "",
