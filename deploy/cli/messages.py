@@ -8,7 +8,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, Why, acting, known_id, read_company_id
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_table, screen, show, show_sentence
+from deploy.cli.output import plain, print_table, screen, show, show_sentence
 from deploy.cli.storing import transaction, transaction_about
 from domain import clock
 from domain.database.connections import Connection
@@ -29,8 +29,8 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
 
     def text() -> None:
         for row in documents:
-            read = f", read by {row['read_at']}" if row["read_at"] else ""
-            at = row["sent_at"] or row["created_at"]
+            read = f", read by {plain(row['read_at'])}" if row["read_at"] else ""
+            at = plain(row["sent_at"] or row["created_at"])
             screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {at}{read}")
             screen.print(row["text"] or "(the text is not kept any more)")
         screen.print(counted(len(documents), "message"))

@@ -89,15 +89,17 @@ def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
 
 
 def plain(value: object) -> str:
-    """A value for people: a time in UTC, to the second; nothing for None."""
+    """A value for people: a time in UTC, to the second; yes or no; nothing for None."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
-    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
+    return ", ".join(map(plain, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
 def print_fields(row: dict[str, Any]) -> None:
     for name, value in row.items():
-        screen.print(f"{name.replace('_', ' '):24} {printable(str(value))}", highlight=False)
+        screen.print(f"{name.replace('_', ' '):24} {printable(plain(value))}", highlight=False)
 
 
 def finish_import(as_json: bool, what: str, report: "ImportReport", **more: str) -> None:

@@ -86,7 +86,7 @@ def routes_show(route_id: RouteArgument, as_json: AsJson = False) -> None:
     _, route = _find(route_id)
 
     def text() -> None:
-        print_fields({name: "" if value is None else value for name, value in _listed(route).items()})
+        print_fields(_listed(route))
         if route.pending is not None:
             print_fields({"why": route.pending.detail})
         names = ("sequence", "name", "type", "planned_arrival", "actual_arrival", "actual_departure")

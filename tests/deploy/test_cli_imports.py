@@ -1,5 +1,6 @@
 """Commands that import files, add mappings and list messages."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -216,6 +217,7 @@ def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: D
 
     text = cli("messages", "list", "--company", fleet.shown_company_id).out
     assert "Lakeside Travel Plaza" in text
+    assert re.search(r" sent \(outbox\)  \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ ", text)
     assert text.splitlines()[-1] == "1 message"
 
 
