@@ -303,12 +303,16 @@ class _Columns(NamedTuple):
         values = {
             name: armed(cell) if "'" in cell or cell[:1] == "=" else cell
             for place, name in self.fields
-            if place < width and (cell := cells[place].strip()) and cell.upper() not in _MARKS
+            if place < width and (cell := cells[place].strip()) and not self._says_nothing(cell)
         }
         if self.parts.places:
             texts = (cells[at].strip() for at in self.parts.places if at < width)
             values[self.parts.field] = " ".join(filter(None, texts))
         return values
+
+    def _says_nothing(self, cell: str) -> bool:
+        """True for a mark where an empty cell leaves the stored value. Elsewhere it removes one, such as a price."""
+        return bool(self.clearable) and cell.upper() in _MARKS
 
     def clear(self, cells: Sequence[str], values: dict[str, str]) -> frozenset[str]:
         """Takes the fields that the row clears out of the values."""

@@ -54,6 +54,8 @@ class ColumnTable(NamedTuple):
     """Groups of fields of which a file needs one, besides those that `shape` requires."""
     key: Sequence[str] = ()
     """The columns that are there once."""
+    clearing: bool = False
+    """True if a `-` clears a value, and an empty cell leaves the stored one."""
 
 
 class FileKind(NamedTuple):
@@ -139,9 +141,9 @@ FILE_KINDS: dict[str, FileKind] = {
             "vehicles",
             "vehicles",
             MAY_EDIT_FLEET,
-            ColumnTable(VehicleRow, VEHICLE_COLUMNS, key=("unit_number",)),
+            ColumnTable(VehicleRow, VEHICLE_COLUMNS, key=("unit_number",), clearing=True),
         ),
-        FileKind("drivers", "drivers", MAY_EDIT_FLEET, ColumnTable(DriverRow, DRIVER_COLUMNS)),
+        FileKind("drivers", "drivers", MAY_EDIT_FLEET, ColumnTable(DriverRow, DRIVER_COLUMNS, clearing=True)),
         FileKind(
             "stations",
             "truck stops",

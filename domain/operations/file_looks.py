@@ -263,7 +263,8 @@ def _company_of(wanted: Import, answer: FileAnswer) -> UUID:
 
 
 def _table_rows(path: Path, table: ColumnTable, report: ImportReport) -> list[tuple[int, dict[str, Any]]]:
-    rows: Iterator[Any] = islice(read_rows(path, table.shape, report, clearing=True, names=table.names), LOOKED_AT)
+    found = read_rows(path, table.shape, report, clearing=table.clearing, names=table.names)
+    rows: Iterator[Any] = islice(found, LOOKED_AT)
     rows = without_repeats(rows, report, *table.key) if table.key else rows
     read = list(rows)[:_SHOWN]
     return [(one.number, msgspec.structs.asdict(one.row)) for one in read]

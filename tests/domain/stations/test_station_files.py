@@ -115,6 +115,19 @@ def test_a_file_changes_only_the_columns_that_it_has(
     assert (row.brand, row.city, row.retail_price, row.priced_at) == (None, "Gary", None, None)
 
 
+@pytest.mark.parametrize("mark", ["#N/A", "N/A", "NULL"])
+def test_a_mark_for_no_value_removes_no_price(
+    database: Database, stations_of: Callable[..., ImportReport], now: datetime, mark: str
+) -> None:
+    header = "station_id,name,latitude,longitude,retail_price"
+    stations_of("{},A,41.6,-87.3,3.899", header=header)
+
+    report = stations_of(f"{{}},A,41.6,-87.3,{mark}", at=now + timedelta(hours=1), header=header)
+
+    assert list(rejected(report)) == [2]
+    assert station(database, stations_of).retail_price == 3.899
+
+
 def test_an_older_price_does_not_replace_a_newer_one(
     database: Database, stations_of: Callable[..., ImportReport], now: datetime
 ) -> None:
