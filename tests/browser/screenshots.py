@@ -36,7 +36,7 @@ from tests.service import eventually
 SMALL = Path(__file__).parents[2] / "ingress" / "console" / "screenshots"
 _WIDTH, _MOST_HEIGHT = 1280, 900
 _COLORS, _COLORS_OF_MAPS = 48, 160
-MOST_BYTES, MOST_BYTES_WITH_MAP = 60_000, 200_000
+MOST_BYTES, MOST_BYTES_WITH_MAP = 80_000, 200_000
 """The size of a small picture."""
 
 
