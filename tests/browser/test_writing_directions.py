@@ -22,6 +22,7 @@ DIGITS_AS_SEEN = """(paragraph) => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "beside",
     [

@@ -34,6 +34,7 @@ fills = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(planned_stops(), fills, st.booleans())
 def test_the_causes_add_up_to_the_difference_to_the_cent(
     planned: list[PlannedStop], bought: list[BoughtFill], is_finished: bool

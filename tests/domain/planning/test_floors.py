@@ -106,6 +106,7 @@ def test_floors_grow_no_further_than_a_full_tank_where_drivers_fill_to_a_level()
     assert grown.end_gallons == pytest.approx(24.80, abs=0.01)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(coarse_trips(), st.sampled_from([1.0, 5.0, 20.0]), st.booleans())
 def test_no_more_trips_than_the_share_fall_below_the_reserve(trip: Trip, share: float, by_level: bool) -> None:
