@@ -193,9 +193,10 @@ def _expected_there(fuel: FuelOrigin) -> str:
 
 
 def _priced(prices: PriceOrigin, made_at: str) -> str:
-    parts = [f"imported{_age(prices['imported_at'], made_at).lstrip(',').replace(' old', ' before')}"]
-    if prices["oldest_at"] is not None:
-        parts.append(f"the oldest{_age(prices['oldest_at'], made_at).lstrip(',')}")
+    imported_at, oldest_at = prices["imported_at"], prices["oldest_at"]
+    parts = ["imported" if imported_at is None else f"imported {_since(imported_at, made_at)} before"]
+    if oldest_at is not None:
+        parts.append(f"the oldest {_since(oldest_at, made_at)} old")
     parts += [
         f"{count} stations left out: {why.replace('_', ' ')}" for why, count in prices["stations_left_out"].items()
     ]
@@ -205,14 +206,17 @@ def _priced(prices: PriceOrigin, made_at: str) -> str:
 
 
 def _age(at: str | None, made_at: str) -> str:
-    if at is None:
-        return ""
+    return "" if at is None else f", {_since(at, made_at)} old"
+
+
+def _since(at: str, made_at: str) -> str:
+    """The time from one moment to the making of the plan, in words."""
     age = max(datetime.fromisoformat(made_at) - datetime.fromisoformat(at), timedelta(0))
     minutes = int(age / timedelta(minutes=1))
     if minutes < 120:
-        return f", {minutes} min old"
+        return f"{minutes} min"
     hours = minutes // 60
-    return f", {hours} h old" if hours < 48 else f", {hours // 24} days old"
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
 def _moment(moment: str) -> str:
