@@ -85,15 +85,23 @@ def happened(moment: datetime, now: datetime, time_zone: str) -> Markup:
     return _time(moment, "simulated:" if moment > now + timedelta(minutes=1) else relative(moment, now), time_zone)
 
 
+def absolute(moment: datetime, time_zone: str) -> Markup:
+    """A time within a sentence, after until or at: absolute in the company's zone."""
+    return Markup('<time datetime="{}">{}</time>').format(moment.astimezone(UTC).isoformat(), _local(moment, time_zone))
+
+
 def _time(moment: datetime, words: str, time_zone: str) -> Markup:
+    return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
+        moment.astimezone(UTC).isoformat(), words, _local(moment, time_zone)
+    )
+
+
+def _local(moment: datetime, time_zone: str) -> str:
     try:
         local = moment.astimezone(ZoneInfo(time_zone))
     except OverflowError:  # the first and the last day that there are
         local = moment.astimezone(UTC)
-    absolute = f"{local:%b %-d, %Y %H:%M %Z}"
-    return Markup('<time datetime="{}">{} <span class="absolute">{}</span></time>').format(
-        moment.astimezone(UTC).isoformat(), words, absolute
-    )
+    return f"{local:%b %-d, %Y %H:%M %Z}"
 
 
 @cache

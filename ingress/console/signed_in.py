@@ -30,7 +30,7 @@ from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
 from ingress.console.navigation import LONGEST_COUNT_MILLISECONDS, ShownGroup, navigation_of
 from ingress.console.refusals import Refused, known, not_found
-from ingress.console.rendering import happened, when
+from ingress.console.rendering import absolute, happened, when
 
 
 @dataclass(slots=True)
@@ -98,6 +98,7 @@ class Page:
             navigation=[] if self.is_fragment else self._navigation(**values),
             may_match=self.session.role in MAY_MATCH,
             may_manage_keys=self.session.role in MAY_MANAGE_KEYS,
+            absolute=lambda moment: absolute(moment, self.session.time_zone),
             when=lambda moment: when(moment, self.now, self.session.time_zone),
             happened=lambda moment: happened(moment, self.now, self.session.time_zone),
             now=self.now,

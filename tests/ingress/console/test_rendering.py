@@ -1,9 +1,13 @@
-"""The words of pages for the names of the API."""
+"""The words of pages: for the names of the API, and for times."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.planning.relaxation import PlanLimits
+from ingress import console
 from ingress.console.rendering import LIMIT_WORDS, REASON_WORDS, state_words
 
 
@@ -28,3 +32,9 @@ def test_every_name_with_an_underscore_has_words() -> None:
 )
 def test_a_badge_says_what_holds_a_route(status: str, reason: str | None, said: str) -> None:
     assert state_words(status, reason) == said
+
+
+def test_no_page_says_until_in_three_hours() -> None:
+    templates = (Path(console.__file__).parent / "templates").glob("*.html")
+    relative = [found for one in templates for found in re.findall(r"\b(?:until|at) \{\{ when\(.*", one.read_text())]
+    assert relative == [], "after until and at stands the time itself: absolute() says it"
