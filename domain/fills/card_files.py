@@ -6,7 +6,7 @@ transaction is recognized when it comes again."""
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
 from domain.fills.profiles import CARDS
-from domain.fills.receipt_times import receipt_time, with_utc
+from domain.fills.receipt_times import receipt_time
 from domain.fills.repeated import numbers_of
 from domain.fills.row_places import place_of
 from domain.fills.row_status import RowStatus, status_of
@@ -152,15 +152,14 @@ def _as_named(table: ProfiledFile) -> Iterator[FileRecord]:
     """The rows, with the currency and the zone that the names of their columns say: `Amount (CAD)`, `Time (UTC)`."""
     said = (unit_in_heading(table.fields.get(name, ""))[0] for name in _MONEY)
     currency = next(filter(None, said), None)
-    universal = [name for name in ("date", "time") if is_universal(table.fields.get(name, ""))]
-    if currency is None and not universal:
+    is_utc = any(is_universal(table.fields.get(name, "")) for name in ("date", "time"))
+    if currency is None and not is_utc:
         return table.records
-    return (FileRecord(one.line, _told(one.values, currency, universal)) for one in table.records)
+    return (FileRecord(one.line, _told(one.values, currency, is_utc)) for one in table.records)
 
 
-def _told(given: dict[str, Any], currency: str | None, universal: Sequence[str]) -> dict[str, Any]:
-    told = {"currency": given.get("currency") or currency} | {name: with_utc(given.get(name)) for name in universal}
-    return given | told
+def _told(given: dict[str, Any], currency: str | None, is_utc: bool) -> dict[str, Any]:
+    return given | {"currency": given.get("currency") or currency, "is_utc": is_utc}
 
 
 def _fills(
@@ -251,7 +250,7 @@ def _fill(common: FileFill, one: WideFill, litres: bool) -> FileFill:
 def _common(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime) -> tuple[FileFill, bool]:
     """The purchase without its fuel, and whether its quantity is in litres."""
     place = place_of(given)
-    local, has_time = receipt_time(given.get("date"), given.get("time"), place.state)
+    local, has_time = receipt_time(given.get("date"), given.get("time"), place.state, is_utc=given.get("is_utc", False))
     if local > latest:
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))

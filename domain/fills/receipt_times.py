@@ -1,7 +1,7 @@
 """The day and time of a purchase in a card's file, by the local clock."""
 
 import re
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -35,26 +35,22 @@ _DATED = re.compile(r"\d{4}-\d{2}-\d{2} ", re.ASCII)
 """A spreadsheet may keep a time of day as a moment on its first day."""
 
 
-def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[datetime, bool]:
+def receipt_time(day: str | None, clock: str | None, state: str, *, is_utc: bool = False) -> tuple[datetime, bool]:
     """The local time in the state, and whether the file has a time; noon stands for a day alone. A time that names its
-    zone is converted to the state's. Raises RowFault if day or time cannot be read."""
+    zone is converted to the state's, and one without a zone, too, if the file says UTC. Raises RowFault if day or time
+    cannot be read."""
     found, rest = receipt_day(day)
     at = _read_clock("" if clock == day else cell_line(clock), rest)  # one column may be both
     if at is None:
         return datetime.combine(found, _NOON), False
     written = datetime.combine(found, at)
     if written.tzinfo is None:
-        return written, True
+        if not is_utc:
+            return written, True
+        written = written.replace(tzinfo=UTC)
     return written.astimezone(ZoneInfo(zone_of(state, None))).replace(tzinfo=None), True
 
 
-def with_utc(cell: str | None) -> str | None:
-    """The cell with UTC behind it, if it has a time of day without a zone."""
-    text = cell_line(cell)
-    return f"{text} UTC" if _CLOCK_AT_END.search(text) else cell
-
-
-_CLOCK_AT_END = re.compile(r"\d:\d\d(?::\d\d(?:\.\d+)?)? ?(?:[AP]\.?M\.?)?$", re.ASCII | re.IGNORECASE)
 _NOON = time(12)
 
 

@@ -268,6 +268,11 @@ def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
         ("Transaction Date (UTC)", "2026-11-21 4:05 AM", "20 22:05"),
         ("Date (UTC)", "2026-11-21", "21 12:00"),
         ("Date (UTC)", "2026-11-21T04:05:10Z", "20 22:05"),
+        ("Date (UTC)", "11/21/2026 0405", "20 22:05"),
+        ("Time (UTC),Date", "0405,11/21/2026", "20 22:05"),
+        ("Time (GMT),Date", "4:05 AM,11/21/2026", "20 22:05"),
+        ("Date (UTC),Time", "11/21/2026,04:05", "20 22:05"),
+        ("Date (UTC),Time", "11/21/2026,04:05 CST", "21 04:05"),
         ("Date (MM/DD/YYYY)", "11/21/2026 04:05", "21 04:05"),
     ],
 )
