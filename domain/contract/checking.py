@@ -76,7 +76,17 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
             fault = "The body begins with a byte order mark; send UTF-8 without it"
         elif not body.strip():
             fault = "The body is empty"
+        elif half := _HALF_OF_A_PAIR.search(body):  # msgspec says that the body was truncated
+            escape = half["escape"].decode()
+            fault = f"The body is not JSON: {escape} is half of a surrogate pair; send both halves, or the character"
     raise Invalid([FieldFault(field="", message=fault)])
+
+
+_HALF_OF_A_PAIR = re.compile(
+    rb"(?<!\\)(?:\\\\)*(?P<escape>\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][\da-fA-F]{2})"
+)
+"""An escaped surrogate without the other half of its pair. Two backslashes before it are text."""
 
 
 def _fault_at(error: msgspec.ValidationError) -> FieldFault:

@@ -192,6 +192,28 @@ def test_an_unreadable_body_is_refused_with_an_empty_field(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (r"\ud800", r"\ud800"),
+        (r"\uD83D smile", r"\uD83D"),
+        (r"\ud83d\u0041", r"\ud83d"),
+        (r"\ud83d\ud83d\ude00", r"\ud83d"),
+        (r"\ud83d\ude00\ude00", r"\ude00"),
+        (r"\\\ud800", r"\ud800"),
+    ],
+)
+@pytest.mark.parametrize("field", ["externalId", "x"])
+def test_half_of_a_surrogate_pair_is_named(field: str, text: str, half: str) -> None:
+    told = f"The body is not JSON: {half} is half of a surrogate pair; send both halves, or the character"
+    assert faults(f'{{"{field}": "{text}"}}'.encode()) == {"": told}
+
+
+@pytest.mark.parametrize("text", [r"\ud83d\ude00", r"\\ud800"])
+def test_a_whole_surrogate_pair_and_its_spelling_as_text_are_no_fault_of_a_body_that_is_cut_off(text: str) -> None:
+    assert faults(f'{{"x": "{text}"'.encode()) == {"": "The body is not JSON: Input data was truncated"}
+
+
+@pytest.mark.parametrize(
     "body",
     [
         pytest.param(b'{"externalId": 5, "x": "\\ud800"}', id="a lone surrogate after the fault"),
