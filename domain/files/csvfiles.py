@@ -163,9 +163,10 @@ class ColumnNames(NamedTuple):
             found[place] = self.vague[0]
         return found
 
-    def has_vague(self, names: Sequence[str], known: Collection[str]) -> bool:
-        """True if a column counts whose name may mean other things."""
-        return self._vague_place(names, self._sure_fields(names, known), known) is not None
+    def has_vague(self, names: Sequence[str], fields: Sequence[str]) -> bool:
+        """True if a column counts whose name may mean other things. `fields` are those of the columns."""
+        field, vague = self.vague
+        return any(one == field and _plain(name) in vague for name, one in zip(names, fields, strict=True))
 
     def _sure_fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
         own = {_plain(field): field for field in known}
@@ -234,7 +235,7 @@ def read_rows(
         open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
         found, rows = named_rows(open_rows, report.refuse, is_known)
     columns = _columns_of(found, names, known, set(known) - required if clearing else set())
-    report.unused_columns, report.has_vague = columns.unused(found), names.has_vague(found, known)
+    report.unused_columns, report.has_vague = columns.unused(found), names.has_vague(found, columns.header)
     absent = frozenset(set(known) - set(columns.header) - {columns.parts.field})
     if missing := absent & required:
         raise UnreadableFile(
