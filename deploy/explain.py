@@ -19,6 +19,7 @@ from domain.planning.reasons import CHOSEN
 from domain.planning.road_notes import road_in_words
 from domain.planning.ways_out import way_out_in_words
 from domain.text import printable
+from domain.wording import dollars_in_words
 
 
 def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
@@ -50,16 +51,12 @@ def _menu(choices: Sequence[OfferedChoice]) -> Table:
         table.add_row(
             printable(one["text"].rsplit(", ", 1)[0]),
             str(len(one["station_ids"])),
-            f"${one['total_cost']:.2f}",
-            f"${one['extra_cost']:.2f}",
-            _signed_dollars(one["extra_at_pumps"]),
+            dollars_in_words(one["total_cost"]),
+            dollars_in_words(one["extra_cost"]),
+            dollars_in_words(one["extra_at_pumps"]),
             printable(f"{one['status']}{reason}"),
         )
     return table
-
-
-def _signed_dollars(amount: float) -> str:
-    return f"{'-' if amount < 0 else ''}${abs(amount):.2f}"
 
 
 def _versions(versions: Sequence[ExplainedVersion]) -> Table:

@@ -2,6 +2,8 @@
 
 `humanize` does not fit: it has no counted nouns, and its times read "3 hours from now" where the pages say "in 3 h"."""
 
+from decimal import Decimal
+
 from domain.lifecycle import RefusalReason
 
 REFUSED_BECAUSE = {
@@ -12,6 +14,11 @@ REFUSED_BECAUSE = {
     RefusalReason.OUT_OF_NETWORK: "it is out of the network",
     RefusalReason.OTHER: "for another reason",
 }
+
+
+def dollars_in_words(amount: Decimal | float) -> str:
+    """`$1,204.50`, `-$0.65`."""
+    return f"{'-' if amount < 0 else ''}${abs(amount):,.2f}"
 
 
 def counted(count: int, one: str, several: str | None = None) -> str:

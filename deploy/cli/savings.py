@@ -52,7 +52,7 @@ from domain.savings.statements import (
     wait_for_habits,
 )
 from domain.settings import get_settings
-from domain.wording import counted
+from domain.wording import counted, dollars_in_words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -190,7 +190,7 @@ def _print(
         screen.print(SAVINGS_BASIS)
         if total.with_fills:
             screen.print(
-                f"${total.proven:,.2f} proven on {counted(total.with_fills, 'route')} with fills"
+                f"{dollars_in_words(total.proven)} proven on {counted(total.with_fills, 'route')} with fills"
                 f" ({total.with_fills_percent} % of the plans)"
             )
             screen.print(PROVEN_BASIS)

@@ -9,9 +9,9 @@ from domain.lifecycle import AnswerKind
 from domain.needs.need import Need, Summary
 from domain.needs.route_needs import MOST_OF_A_NEED, RoutesInNeed
 from domain.savings.statement_figures import SavingsStatement
-from domain.savings.statement_pdf import dollars_in_words, month_in_words
+from domain.savings.statement_pdf import month_in_words
 from domain.text import printable
-from domain.wording import counted
+from domain.wording import counted, dollars_in_words
 
 _NAMED = 3
 """Most routes named in a text; the page has the others."""

@@ -10,16 +10,12 @@ from domain.savings.report import PROVEN_BASIS, SAVINGS_BASIS
 from domain.savings.statement_figures import Hours, MonthChanges, SavingsStatement
 from domain.signing.signed_pdf import PdfDocument, PdfTable, signed_pdf
 from domain.signing.signing_keys import SigningKey
-from domain.wording import counted, sentence
+from domain.wording import counted, dollars_in_words, sentence
 
 _FROZEN = (
     "The figures are those of the day on which the statement was made; nothing changes them. Later changes of the"
     " month, such as late fills or corrected plans, stand in the next statement."
 )
-
-
-def dollars_in_words(amount: Decimal) -> str:
-    return f"{'-' if amount < 0 else ''}${abs(amount):,.2f}"
 
 
 def month_in_words(month: date) -> str:
