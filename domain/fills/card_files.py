@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -35,7 +35,7 @@ from domain.fills.paid import ToldFigures, paid_for, told_in_row
 from domain.fills.profiles import CARDS
 from domain.fills.receipt_times import receipt_time
 from domain.fills.repeated import numbers_of
-from domain.fills.row_places import place_of
+from domain.fills.row_places import StateOf, place_of
 from domain.fills.row_status import RowStatus, status_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
 from domain.ids import new_id
@@ -116,10 +116,11 @@ def open_fill_file(
     *,
     now: datetime,
     volume: Volume = "",
+    state_of: StateOf = lambda name, city: None,
     progress: Progress = lambda _: None,
 ) -> Iterator[FillFile]:
-    """The rows of a file as fills; rows with a fault go into the report. Raises UnreadableFile, also while the rows are
-    read, if the file is refused as a whole."""
+    """The rows of a file as fills; rows with a fault go into the report. `state_of` is asked about rows without a
+    state. Raises UnreadableFile, also while the rows are read, if the file is refused as a whole."""
     with open_profiled(
         path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
     ) as table:
@@ -127,7 +128,17 @@ def open_fill_file(
         priced = _priced_volume(table.fields)
         if not volume and unit and priced and priced != unit and "volume_unit" not in table.fields:
             unit, records = priced, (_in_volume(one, priced) for one in records)
-        yield FillFile(table, _fills(records, profile, unit, now, report))
+        latest = now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2)
+        yield FillFile(table, _fills(records, profile.name, _Told(unit, state_of, latest), report))
+
+
+class _Told(NamedTuple):
+    """The facts that hold for all rows of a file."""
+
+    volume: Volume
+    state_of: StateOf
+    latest: datetime
+    """Local time after which no purchase can be."""
 
 
 def _priced_volume(columns: Mapping[str, str]) -> Volume:
@@ -162,12 +173,9 @@ def _told(given: dict[str, Any], currency: str | None, is_utc: bool) -> dict[str
     return given | {"currency": given.get("currency") or currency, "is_utc": is_utc}
 
 
-def _fills(
-    records: Iterator[FileRecord], profile: FileProfile, volume: Volume, now: datetime, report: ImportReport
-) -> Iterator[FileFill]:
-    keys = _RowKeys(profile.name)
+def _fills(records: Iterator[FileRecord], card: str, told: _Told, report: ImportReport) -> Iterator[FileFill]:
+    keys = _RowKeys(card)
     reading = FileReading()
-    latest = now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2)
     for record in records:
         if is_between_purchases(record.values):
             report.pass_over()
@@ -175,7 +183,7 @@ def _fills(
         try:
             status = status_of(record.values)
             bought = status is not RowStatus.NOTHING_BOUGHT
-            fills = _purchases(record.line, record.values, volume, latest, profile.name) if bought else []
+            fills = _purchases(record.line, record.values, told, card) if bought else []
             if status is RowStatus.TAKES_BACK:
                 fills = _taken_back(fills, record.values)
         except RowFault as fault:
@@ -197,12 +205,12 @@ def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFil
     return [replace(one, gallons=-abs(one.gallons), paid_cents=-abs(one.paid_cents)) for one in fills]
 
 
-def _purchases(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime, card: str) -> list[FileFill]:
+def _purchases(line: int, given: Mapping[str, Any], told: _Told, card: str) -> list[FileFill]:
     """The fuels in the row; none if it is about something else: oil, a scale, cash, a tax."""
     fuels = wide_fills(given) if is_wide(given) else _one_fuel(given, card)
     if not fuels:
         return []
-    common, litres = _common(line, given, volume, latest)
+    common, litres = _common(line, given, told)
     return [_fill(common, one, litres) for one in fuels]
 
 
@@ -247,15 +255,15 @@ def _fill(common: FileFill, one: WideFill, litres: bool) -> FileFill:
     return replace(common, item=one.item or None, fuel=one.fuel, gallons=gallons, paid_cents=cents, doubts=doubts)
 
 
-def _common(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime) -> tuple[FileFill, bool]:
+def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill, bool]:
     """The purchase without its fuel, and whether its quantity is in litres."""
-    place = place_of(given)
+    place = place_of(given, told.state_of)
     local, has_time = receipt_time(given.get("date"), given.get("time"), place.state, is_utc=given.get("is_utc", False))
-    if local > latest:
+    if local > told.latest:
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))
     currency, _, measure = cell_line(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
-    litres = _is_litres(cell_line(given.get("volume_unit")).upper() or measure.strip(), volume, place.state)
+    litres = _is_litres(cell_line(given.get("volume_unit")).upper() or measure.strip(), told.volume, place.state)
     common = FileFill(
         line=line,
         key="",
@@ -300,7 +308,7 @@ def _measured(told: ToldFigures, litres: bool) -> tuple[float, int, bool]:
     return rounded, cents, found.is_doubtful
 
 
-_GALLONS = re.compile(r"(?:U\.?S\.? ?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG", re.IGNORECASE)
+_GALLONS = re.compile(r"(?:U\.?S\.?[ _]?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG", re.IGNORECASE)
 _LITRES = re.compile(r"L(?:T|TR|TRS|IT|ITS|ITERS?|ITRES?)?\.?", re.IGNORECASE)
 
 

@@ -142,7 +142,7 @@ FILL_FIELDS = RecordFields(
             "volume_unit",
             "unit of the quantity, G or L",
             "text",
-            "UOM|Unit of Measure|Measure|Volume Unit|Fuel Unit|Unit",
+            "UOM|Unit of Measure|Measure|Volume Unit|Volume Units|Fuel Volume Units|Fuel Unit|Unit",
             is_alone=True,
         ),
         _field(
@@ -157,7 +157,8 @@ FILL_FIELDS = RecordFields(
             "price of a gallon or litre before discounts",
             "amount",
             "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|PPU|PPG|Unit Cost"
-            "|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter",
+            "|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter"
+            "|Price per Volume Unit|Price per Fuel Unit",
         ),
         _field(
             "amount",

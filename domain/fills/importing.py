@@ -4,6 +4,7 @@ A file is stored in batches, each in a transaction of its own. A stored transact
 may be sent again, by two people at once, or after the process died in the middle."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from domain.fills.local_times import utc_of_local
 from domain.fills.matching import KnownStation, KnownStations
 from domain.fills.repeated import CardPurchase, Sameness, plain_number
 from domain.fills.reversals import pair_reversals, take_back_figures
+from domain.fills.row_places import StateOf
 from domain.fills.stored_verdicts import update_verdicts
 from domain.ids import new_id
 from domain.roads import Point
@@ -74,6 +76,12 @@ def read_stations(connection: Connection, company_id: UUID) -> KnownStations:
         (KnownStation(*row[:5], Point(*row[5:])) for row in _STATIONS.all(connection)),
         {row.code: row.station_id for row in _CARD_CODES.all(connection, (company_id, CARD_CODES))},
     )
+
+
+def states_by_stations(connection: Connection, company_id: UUID) -> StateOf:
+    """Tells the states of places by the known stations, which are read if a row without a state comes."""
+    stations = lru_cache(lambda: read_stations(connection, company_id))
+    return lambda name, city: stations().state_of(name, city)
 
 
 _INSERTED = (

@@ -10,7 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from domain.fills.place_names import NamedStation, PlaceName, fitting, is_in_town, is_numbered, may_be_named, place_name
+from domain.fills.place_names import (
+    NamedStation,
+    PlaceName,
+    are_counted_together,
+    fitting,
+    is_in_town,
+    is_numbered,
+    may_be_named,
+    place_name,
+)
 from domain.roads import Point, great_circle_miles
 from domain.stations.chains import brand_of, plain_town, store_number
 from domain.stations.station_codes import plain_code
@@ -67,7 +76,7 @@ class KnownStations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
         self._named: dict[tuple[str | None, str | None, str | None], _Named] = {}
-        self._by_number: dict[tuple[str, str], list[KnownStation]] | None = None
+        self._by_number: dict[str, list[KnownStation]] | None = None
         self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
         self._by_square: dict[tuple[int, int], list[KnownStation]] | None = None
         self._by_plain_id: dict[str, list[KnownStation]] | None = None
@@ -88,11 +97,26 @@ class KnownStations:
 
     def numbered(self, numbers: Iterable[str], state: str | None) -> list[KnownStation]:
         """The stations of the state with one of the numbers, of any chain."""
+        found = (one for number in numbers for one in self._of_number(number))
+        return [one for one in found if (one.state or "").upper() == (state or "")]
+
+    def _of_number(self, number: str) -> Sequence[KnownStation]:
         if self._by_number is None:
             self._by_number = defaultdict(list)
             for one in self._by_id.values():
-                self._by_number[one.named.number, (one.state or "").upper()].append(one)
-        return [one for number in numbers for one in self._by_number.get((number, state or ""), ())]
+                self._by_number[one.named.number].append(one)
+        return self._by_number.get(number, ())
+
+    def state_of(self, name: str, city: str) -> str | None:
+        """The state of a purchase whose row has none: that of the store with the number in its place's name, if the
+        chain counts its stores throughout the continent. None if no such store is known in that town, or several."""
+        printed, number = place_name(name, city), store_number(name.replace("_", " "))
+        if printed.numbers != {number}:
+            return None
+        meant = [one for one in self._of_number(number) if are_counted_together(one.named, printed)]
+        states = {one.state for one in meant}
+        is_sure = len(states) == 1 and all(is_in_town(one.named, city, printed) for one in meant)
+        return states.pop() if is_sure else None
 
     def near(self, place: Point, miles: float) -> list[tuple[float, KnownStation]]:
         """The stations within `miles` (at most 10), the nearest first."""

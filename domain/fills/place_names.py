@@ -89,9 +89,13 @@ def is_numbered(station: NamedStation, printed: PlaceName) -> bool:
     """True if the name has the station's number, and its chain or one that the same company counts together with it."""
     if station.number not in printed.numbers:
         return False
+    return are_counted_together(station, printed) or brand_match(station.whose, printed.brand) is BrandMatch.SAME
+
+
+def are_counted_together(station: NamedStation, printed: PlaceName) -> bool:
+    """True if both are of one company that numbers its stores throughout the continent."""
     own, theirs = station.whose, printed.brand
-    is_of_company = any(own.chains & one and theirs.chains & one for one in CHAINS_OF_CODE_SETS.values())
-    return is_of_company or brand_match(own, theirs) is BrandMatch.SAME
+    return any(own.chains & one and theirs.chains & one for one in CHAINS_OF_CODE_SETS.values())
 
 
 def may_be_named(station: NamedStation, printed: PlaceName) -> bool:

@@ -74,7 +74,10 @@ _CARDS = (
         date=("Transaction POS Date", "POS Date", "Tran Date", "Transaction Date"),
         time=("Transaction POS Time", "POS Time", "Tran Time", "Transaction Time"),
         transaction=("Transaction ID", "Transaction #", "Trans ID", "Invoice", "Invoice #"),
-        unit=("Unit", "Unit #", "Unit Number", "Custom Vehicle/Asset ID", "Vehicle Number", "Emboss Line 2"),
+        unit=(
+            *("Unit", "Unit #", "Unit Number", "Custom Vehicle/Asset ID", "Custom Vehicle ID", "Customer Vehicle ID"),
+            *("Vehicle Number", "Emboss Line 2"),
+        ),
         brand=("Merchant (Brand)",),
         address=("Merchant Address", "Location Address"),
         location=("Location Name", "Location", "Merchant Name"),
@@ -91,8 +94,8 @@ _CARDS = (
         gross_amount=("Total Fuel Cost", "Gross Amount"),
         discount=("Disc Amt", "Discount Amount", "Discount"),
         exempt_tax=("Exempt Tax",),
-        non_fuel_amount=("Total Non-Fuel Cost",),
-        fee=("Fees", "Transaction Fee"),
+        non_fuel_amount=("Total Non-Fuel Cost", "Non-Fuel Cost"),
+        fee=("Fees", "Transaction Fee", "Transaction Fees"),
         currency=("Currency", "Transaction Currency"),
     ),
     _card(

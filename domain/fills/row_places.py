@@ -4,7 +4,7 @@ Some files have the state in a column, others after the town, and Pilot's after 
 `747 Springville UT`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,11 +26,23 @@ class PurchasePlace(NamedTuple):
     name: str | None
     city: str | None
     state: str
+    """Empty if the row has none."""
 
 
-def place_of(given: Mapping[str, Any]) -> PurchasePlace:
-    """The place of the row. Raises RowFault if it has no state or province, on which the tax depends."""
-    return _place(*map(given.get, ("location", "brand", "city", "state", "address")))
+StateOf = Callable[[str, str], str | None]
+"""Tells the state of a place by its name and town, either of them perhaps empty; None if it is not certain."""
+
+
+def place_of(given: Mapping[str, Any], state_of: StateOf) -> PurchasePlace:
+    """The place of the row. Raises RowFault if it has no state or province, on which the tax depends, and nothing else
+    tells it."""
+    place = _place(*map(given.get, ("location", "brand", "city", "state", "address")))
+    if place.state:
+        return place
+    state = state_code(state_of(place.name or "", place.city or "") or "")
+    if state is None:
+        raise RowFault("the state is missing: it tells the tax")
+    return place._replace(state=state)
 
 
 @lru_cache(maxsize=10_000)  # a fleet buys at the same places again and again
@@ -48,7 +60,7 @@ def _place(
         before, code = _divided(text)
         if code is not None:
             return PurchasePlace(name, (before if is_town else city or _town_in(before)) or None, code)
-    raise RowFault("the state is missing: it tells the tax")
+    return PurchasePlace(name, city or None, "")
 
 
 @lru_cache(maxsize=10_000)  # a file has the same few states in all its rows

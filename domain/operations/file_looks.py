@@ -25,7 +25,8 @@ from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO, first_rows, open_profiled
 from domain.files.route_files import FileFormat, open_route_file
 from domain.files.spreadsheets import Row, is_excel_file
-from domain.fills.card_files import Volume, open_fill_file
+from domain.fills.card_files import FillFile, Volume, open_fill_file
+from domain.fills.importing import states_by_stations
 from domain.fills.profiles import card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.file_kinds import FILE_KINDS, ColumnTable, KindFit, Recognized, layout_digest, recognize_kind
@@ -248,7 +249,9 @@ def _first_rows(
         return _named(answer, profile.name), list(_price_rows(wanted, profile, zone, report, unclear))
     if answer.kind == "fills":
         profile = card_profile_of(wanted.path, answer.profile)
-        return _named(answer, profile.name), list(_fill_rows(wanted.path, profile, answer.volume, report, unclear, now))
+        states = states_by_stations(connection, _company_of(wanted, answer))
+        with open_fill_file(wanted.path, profile, report, now=now, volume=answer.volume, state_of=states) as file:
+            return _named(answer, profile.name), list(_fill_rows(file, report, unclear))
     return answer, list(_route_rows(wanted.path, zone, report))
 
 
@@ -296,17 +299,14 @@ def _price_rows(
                 yield _shown(record.line, record.values | foreign)
 
 
-def _fill_rows(
-    path: Path, profile: FileProfile, volume: Volume, report: ImportReport, unclear: list[str], now: datetime
-) -> Iterator[dict[str, str]]:
-    with open_fill_file(path, profile, report, now=now, volume=volume) as file:
-        report.unused_columns = file.table.unused
-        fills = list(islice(file.fills, _SHOWN))
-        if fills and not any(fill.has_time for fill in fills):
-            unclear.append("the first rows have no time of day: a fill without one is matched by its day alone")
-        names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons", "paid_cents")
-        for fill in fills:
-            yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
+def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iterator[dict[str, str]]:
+    report.unused_columns = file.table.unused
+    fills = list(islice(file.fills, _SHOWN))
+    if fills and not any(fill.has_time for fill in fills):
+        unclear.append("the first rows have no time of day: a fill without one is matched by its day alone")
+    names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons", "paid_cents")
+    for fill in fills:
+        yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
 
 
 def _route_rows(path: Path, zone: ZoneInfo, report: ImportReport) -> Iterator[dict[str, str]]:

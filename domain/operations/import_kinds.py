@@ -282,18 +282,27 @@ class FillsFile(EnvironmentFile):
     volume: Volume = ""
     far_miles: float
     report: ImportReport = field(default_factory=lambda: ImportReport(passed_over=0))
-    _stations: KnownStations | None = None
+    _stations: KnownStations = field(default_factory=lambda: KnownStations(()))
 
     def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
+        yield self._read_stations
         with open_fill_file(
-            self.path, self.profile, self.report, now=now, volume=self.volume, progress=progress
+            self.path,
+            self.profile,
+            self.report,
+            now=now,
+            volume=self.volume,
+            state_of=self._stations.state_of,
+            progress=progress,
         ) as file:
             for fills in in_batches(file.fills, BATCH_FILLS):
                 yield partial(self._store, fills)
 
+    def _read_stations(self, connection: Connection, now: datetime) -> StoredRows:
+        self._stations = read_stations(connection, self.company_id)
+        return StoredRows(0, 0, 0)
+
     def _store(self, fills: Sequence[FileFill], connection: Connection, now: datetime) -> StoredRows:
-        if self._stations is None:
-            self._stations = read_stations(connection, self.company_id)
         done = store_fills(connection, self.tenant, self.profile.name, fills, self._stations, far_miles=self.far_miles)
         return StoredRows(*done)
 

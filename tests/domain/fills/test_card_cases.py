@@ -10,8 +10,13 @@ import pytest
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.fills.card_files import open_fill_file
+from domain.fills.importing import states_by_stations
+from domain.fills.matching import KnownStation, KnownStations
 from domain.fills.profiles import CARDS, card_profile_of
-from tests.domain.fills.cards import fills, import_fills
+from domain.lifecycle import Environment
+from domain.operations.import_kinds import FillsFile
+from domain.roads import Point
+from tests.domain.fills.cards import add_station, fills, import_fills
 from tests.factories import Fleet
 
 CASES = Path(__file__).parents[2] / "cases" / "fills"
@@ -28,9 +33,25 @@ class Read(NamedTuple):
     doubtful: list[int]
 
 
-def read(path: Path, name: str = "auto") -> Read:
+STATIONS = KnownStations(
+    KnownStation(station_id, name, None, city, state, Point(39.0, -95.0))
+    for station_id, name, city, state in (
+        ("pilot-335", "Pilot Travel Center #335", "Rayville", "LA"),
+        ("flying-j-335", "Flying J #335", "Rayville", "LA"),
+        ("pilot-507", "Pilot #507", "Fernley", "NV"),
+        ("loves-269", "Love's #269", "Abilene", "TX"),
+        ("pilot-66", "Pilot #66", "Dodge City", "KS"),
+        ("pilot-88", "Pilot #88", "Elko", "NV"),
+        ("flying-j-88", "Flying J #88", "Boise", "ID"),
+        ("circle-k-4411", "Circle K #4411", "Elkhart", "IN"),
+        ("pilot-99", "Pilot #99", "Somewhere", None),
+    )
+)
+
+
+def read(path: Path, name: str = "auto", stations: KnownStations = STATIONS) -> Read:
     report, profile = ImportReport(), card_profile_of(path, name)
-    with open_fill_file(path, profile, report, now=NOW) as file:
+    with open_fill_file(path, profile, report, now=NOW, state_of=stations.state_of) as file:
         fills = list(file.fills)
     return Read(
         profile.name,
@@ -40,6 +61,8 @@ def read(path: Path, name: str = "auto") -> Read:
         [one.line for one in fills if one.doubts],
     )
 
+
+NO_STATE = "the state is missing: it tells the tax"
 
 CLEAN: list[tuple[str, Read]] = [
     (
@@ -216,7 +239,22 @@ CLEAN: list[tuple[str, Read]] = [
         "corpay.csv",
         Read("corpay", [(None, "MD", "tractor", 78.0, 347.1), (None, "MA", "other", 7.8, 23.4)], 3, {}, []),
     ),
-    ("atob.csv", Read("generic", [], 1, {2: "the state is missing: it tells the tax"}, [])),
+    ("atob.csv", Read("generic", [("Truck 1", "NV", "tractor", 90.345, 490.48)], 1, {}, [])),
+    (
+        "fleetio.csv",
+        Read(
+            "generic",
+            [("637", "LA", "tractor", 100.5, 351.75), ("637", "LA", "tractor", 100.0, 350.0)],
+            0,
+            {4: "the unit of the quantity is 'UK_GALLONS': G and L are known", 5: NO_STATE},
+            [],
+        ),
+    ),
+    (
+        "wex_customer.csv",
+        Read("efs", [("1104", "LA", "tractor", 100.0, 350.0), ("1104", "LA", "def", 8.0, 32.0)], 0, {}, []),
+    ),
+    ("wex_titles.csv", Read("generic", [("TRUCK 3", "SC", "tractor", 24.31, 84.09)], 1, {}, [])),
     (
         "loves_transactions.csv",
         Read("generic", [("55", "TX", "def", 13.63, 68.01), ("55", "TX", "tractor", 206.22, 1059.97)], 0, {}, []),
@@ -253,6 +291,36 @@ CLEAN: list[tuple[str, Read]] = [
 @pytest.mark.parametrize(("name", "expected"), CLEAN, ids=[name for name, _ in CLEAN])
 def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
     assert read(CASES / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "city", "state"),
+    [
+        ("PILOT_00507", "", "NV"),
+        ("Love's #0269 C Outside", "", "TX"),
+        ("PILOT RAYVILLE 335", "Rayville", "LA"),
+        ("FLYING J 335", "", "LA"),
+        ("PILOT_00507", "Reno", None),
+        ("PILOT ROUTE 66", "", None),
+        ("PILOT 66TH STREET", "", None),
+        ("PILOT #88", "", None),
+        ("PILOT #88", "Elko", None),
+        ("CIRCLE K #4411", "Elkhart", None),
+        ("MART #507", "", None),
+        ("PILOT #99", "", None),
+        ("PILOT 335 PUMP 507", "", None),
+        ("PILOT TRAVEL CENTER", "Fernley", None),
+        ("", "Fernley", None),
+    ],
+)
+def test_only_a_chains_number_tells_the_state_of_a_place_and_only_if_one_store_has_it(
+    tmp_path: Path, name: str, city: str, state: str | None
+) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date,Unit,Merchant,City,Product,Gallons,Amount\n11/21/2026,7,{name},{city},ULSD,100,350\n")
+    found = read(path)
+    assert [one[1] for one in found.fills] == ([] if state is None else [state])
+    assert found.refused == ({2: NO_STATE} if state is None else {})
 
 
 def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
@@ -362,6 +430,22 @@ def test_a_name_of_flying_j_leads_to_its_station(connection: Connection, fleet: 
     assert fill.review == ["unit"]
 
 
+def test_known_stations_tell_the_state_of_an_imported_file(connection: Connection, fleet: Fleet) -> None:
+    path = CASES / "atob.csv"
+    add_station(connection, "pilot-507", name="Pilot #507", brand="Pilot", city="Fernley", state="NV")
+    assert states_by_stations(connection, fleet.company_id)("PILOT_00507", "") == "NV"
+    file = FillsFile(
+        path=path,
+        company_id=fleet.company_id,
+        environment=Environment.LIVE,
+        profile=card_profile_of(path, "auto"),
+        far_miles=5,
+    )
+    assert [store(connection, NOW) for store in file.batches(NOW, lambda _: None)][-1].created == 1
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.state, fill.station_id, fill.time_zone) == ("NV", "pilot-507", "America/Los_Angeles")
+
+
 def test_every_case_has_its_line_and_its_test() -> None:
     described = (CASES / "README.md").read_text()
     files = {path.name for path in CASES.iterdir()} - {"README.md", "flying_j_station.csv"}
@@ -395,6 +479,7 @@ def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are
         ("Qty", "GA", "TX", 100),
         ("Qty", "Gal", "TX", 100),
         ("Qty", "US Gallons", "TX", 100),
+        ("Qty", "us_gallons", "TX", 100),
         ("Qty", "LTR", "ON", 26.417),
         ("Qty", "LIT", "ON", 26.417),
         ("Qty", "litres", "ON", 26.417),
@@ -406,6 +491,7 @@ def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are
         ("Qty", "", "ON", None),
         ("Qty", "LB", "TX", None),
         ("Qty", "IMP GAL", "ON", None),
+        ("Qty", "uk_gallons", "TX", None),
     ],
 )
 def test_the_unit_of_the_quantity_is_told_by_its_column_or_cell(

@@ -12,6 +12,7 @@ from domain.files.profiles import Column, FileProfile
 from domain.files.reading import AUTO, read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.fields import FILL_FIELDS
+from domain.fills.importing import states_by_stations
 from domain.fills.profiles import CARDS, card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import FillsFile
@@ -115,7 +116,10 @@ def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
     except UnreadableFile as error:
         raise unreadable(error, wanted) from None
     try:
-        with open_fill_file(wanted.path, wanted.profile, report, now=page.now, volume=wanted.volume) as file:
+        states = states_by_stations(page.connection, page.company_id)
+        with open_fill_file(
+            wanted.path, wanted.profile, report, now=page.now, volume=wanted.volume, state_of=states
+        ) as file:
             names = file.table.heading.names
             used = {column: field for field, column in file.table.fields.items()}
             fills = list(islice(file.fills, _SHOWN_FILLS))
