@@ -38,11 +38,15 @@ def _card(
     *,
     products: Mapping[str, Fuel | None] = {},
     is_recognized: bool = True,
+    wide: Mapping[str, Sequence[str]] = {},
     **columns: Sequence[str],
 ) -> Card:
+    """A card with the names of its columns, by field; `wide` are those of fuels side by side."""
     shared = {name: FILL_FIELDS.field(name) for name in ("canceled", "status", "kind")}
     usual = {name: field.usual_names for name, field in shared.items() if field is not None}
-    profile = FileProfile(name, "fills", {field: Column(tuple(names)) for field, names in (usual | columns).items()})
+    profile = FileProfile(
+        name, "fills", {field: Column(tuple(names)) for field, names in {**usual, **columns, **wide}.items()}
+    )
     return Card(profile, title, products, is_recognized)
 
 
@@ -63,6 +67,16 @@ def _generic() -> FileProfile:
         },
     )
 
+
+_RELAY_FUELS = {
+    **{"tractor": "Diesel", "reefer": "Reefer", "reefer_2": "Reefer_2"},
+    **{"def": "DEF", "def_2": "DEF_Forecourt"},
+}
+_RELAY_COLUMNS = {
+    **{"quantity": "Volume", "price": "Retail_Price", "amount": "Total_Gross"},
+    **{"net_price": "Discounted_Price", "net_amount": "Total_Price"},
+}
+"""Relay has a column of each of these for each of its fuels: `total_gross diesel`."""
 
 _CARDS = (
     _card(
@@ -137,6 +151,24 @@ _CARDS = (
         other_fuel_net_amount=("Other Fuel Cost Net Cost",),
         rebate=("Rebate Amount",),
         currency=("Billable Currency",),
+    ),
+    _card(
+        "relay",
+        "Relay: all transactions, in CSV",
+        wide={
+            f"{fuel}_{field}": (f"{column} {name}",)
+            for fuel, name in _RELAY_FUELS.items()
+            for field, column in _RELAY_COLUMNS.items()
+        },
+        date=("Processing Time",),
+        transaction=("ID",),
+        driver=("Driver (1)", "Driver"),
+        unit=("Truck #",),
+        brand=("Merchant Name",),
+        location=("Location",),
+        address=("Location Address",),
+        city=("Location City",),
+        state=("Location State",),
     ),
     _card(
         "fleet-one",

@@ -29,7 +29,9 @@ WIDE_FUELS = (
     WideFuel("diesel_2", Fuel.TRACTOR, "number 2 diesel"),
     WideFuel("diesel_1", Fuel.TRACTOR, "number 1 diesel"),
     WideFuel("reefer", Fuel.REEFER, "reefer fuel"),
+    WideFuel("reefer_2", Fuel.REEFER, "a second reefer fuel"),
     WideFuel("def", Fuel.DEF, "DEF"),
+    WideFuel("def_2", Fuel.DEF, "a second DEF"),
     WideFuel("other_fuel", Fuel.OTHER, "other fuel"),
 )
 
@@ -45,13 +47,17 @@ class WideFill(NamedTuple):
 
 
 def is_wide(given: Mapping[str, Any]) -> bool:
-    """True for a row with gallons of several fuels, and none of its own."""
-    if given.get("quantity") is not None:
+    """True for a row with gallons of several fuels, and none of its own; also for a row of such a file with neither
+    gallons nor an amount, which is about no fuel."""
+    if given.get("quantity") is not None or _QUANTITIES.isdisjoint(given):
         return False
-    return not _QUANTITIES.isdisjoint(given) and any(given.get(name) is not None for name in _QUANTITIES)
+    if any(given.get(name) is not None for name in _QUANTITIES):
+        return True
+    return "quantity" not in given and not any(given.get(name) for name in _OWN_FIGURES)
 
 
 _QUANTITIES = frozenset(f"{one.name}_quantity" for one in WIDE_FUELS)
+_OWN_FIGURES = ("amount", "gross_amount", "price", "retail_price")
 
 
 def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
@@ -61,7 +67,12 @@ def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
     fills = [WideFill(Fuel.TRACTOR, "tractor", tractor, is_doubtful)] + [
         WideFill(one.fuel, one.name, told[one.name]) for one in WIDE_FUELS[3:]
     ]
-    return _with_rebate([fill for fill in fills if fill.told.quantity], decimal_of(given.get("rebate")))
+    bought = [fill for fill in fills if fill.told.quantity] or [
+        fill
+        for fill in fills
+        if fill.told.gross_amount or fill.told.net_amount  # without gallons it is refused
+    ]
+    return _with_rebate(bought, decimal_of(given.get("rebate")))
 
 
 def _figures_of(given: Mapping[str, Any], name: str) -> ToldFigures:

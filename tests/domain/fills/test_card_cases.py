@@ -251,6 +251,19 @@ CLEAN: list[tuple[str, Read]] = [
         ),
     ),
     (
+        "relay.csv",
+        Read(
+            "relay",
+            [
+                ("574", "LA", "tractor", 100.25, 410.92),
+                ("574", "LA", "reefer", 20.0, 85.52),
+                ("574", "LA", "def", 5.1, 24.98),
+                ("574", "LA", "def", 10.0, 48.99),
+            ],
+            *(2, {5: "it cancels transaction 5004 and tells no gallons: say by hand that it is no purchase"}, []),
+        ),
+    ),
+    (
         "wex_customer.csv",
         Read("efs", [("1104", "LA", "tractor", 100.0, 350.0), ("1104", "LA", "def", 8.0, 32.0)], 0, {}, []),
     ),
@@ -389,6 +402,26 @@ def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: P
     path = tmp_path / "file.csv"
     path.write_text("Date,Unit,State,Product,Gallons,Reefer Gallons,Amount\n11/21/2026,7,IL,ULSD,100,0,350\n")
     assert read(path).fills == [("7", "IL", "tractor", 100.0, 350.0)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "passed_over", "refused"),
+    [
+        (",,,", 1, None),
+        ("0,,,", 1, None),
+        (",350.00,,", 0, "the quantity is missing or zero"),
+        ("0,350.00,,", 0, "the quantity is missing or zero"),
+        (",,,350.00", 0, "the quantity is missing or zero"),
+    ],
+)
+def test_a_row_of_several_fuels_without_gallons_is_no_purchase_unless_fuel_was_paid(
+    tmp_path: Path, cells: str, passed_over: int, refused: str | None
+) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date,Unit,State,Diesel Gallons,Diesel Cost,DEF Gallons,Total\n11/21/2026,7,IL,{cells}\n")
+    found = read(path)
+    assert (found.fills, found.passed_over) == ([], passed_over)
+    assert found.refused == ({} if refused is None else {2: refused})
 
 
 @pytest.mark.parametrize(("kind", "fuel"), [("Diesel", "tractor"), ("Reefer Fuel", "reefer"), ("Purchase", "unknown")])
