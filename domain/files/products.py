@@ -4,6 +4,7 @@ Purchases of fuel cards and lists of prices name products in the same ways. An u
 guessed."""
 
 import re
+import unicodedata
 from enum import StrEnum
 from functools import lru_cache
 
@@ -25,7 +26,8 @@ _NO_FUEL = re.compile(
     r"|TREATMENT|ANTI ?GEL|FEES?|WASH|WASHER|TIRES?|TOLLS?|PARK|PARKING|SHOWERS?|SHWR|REPR|REPAIRS?|PHON|PHONE|FOOD"
     r"|COOLANT|GREASE|BATTERY|BATTERIES|WIPERS?|HYDRAULIC|BRAKES?|GROC|GROCERY|MDSE"
     r"|MERCHANDISE|LUMP|LUMPERS?|WWFL|ANTIFREEZE|ANFR|WIPR|LABR|LABOR|PARTS?"
-    r"|(?<!WITH )(?<!W )(?<!NO )(?<!EX )[SF]?TAX(?:ES)?(?! (?:EXEMPT|FREE|INCL|PAID))|[FGHPQ]ST|SURCHARGE"
+    r"|(?<!WITH )(?<!W )(?<!NO )(?<!EX )(?<!SANS )[SF]?TAX(?:ES?)?(?! (?:EXEMPT|FREE|INCL|PAID))|[FGHPQ]ST|SURCHARGE"
+    r"|HUILES?(?! (?:DE |A )?CHAUFFAGE)|ADDITIFS?|RABAIS|REMISE|FRAIS|LAVAGE|LAVE GLACE|TPS|TV[HPQ]"
     r"|DISC|DISCOUNTS?|REBATES?|(?:SUB)?TOTALS?|LUBE|LUBRICANTS?|FILTERS?|PERMITS?|TOW|TOWING|HOTEL|MOTEL|MONEY ?CODE"
     r"|CIGS|TOBC|TOBACCO|ELECTRONICS|MAINTENANCE|ROAD SERVICE|DEPOSIT|SNACKS?|BEVERAGES?)\b"
 )
@@ -33,22 +35,25 @@ _NO_FUEL = re.compile(
 diesel are no fuel."""
 _DEF = re.compile(
     r"\b(?:DEF[DCPBGJ]?\d*|BULKDEF|DEFBULK|D E F|(?:DIESEL|DSL) EXH(?:AUST)?|EXH(?:AUST)? FLU?I?D|AD ?BLUE|BLUE ?DEF"
-    r"|AUS ?32|UREA)\b"
+    r"|AUS ?32|UREA|UREE|(?:FLUIDE|LIQUIDE)(?: \w+){0,2} ECH\w*)\b"
 )
 _REEFER = re.compile(
-    r"\b(?:REEFERS?|RFR|RDSL|RFUEL|R FUEL|DYED|DYE|ULSR|REEF|REFR|REFRIGERATION|REFRIGERATED|TRU|TRAILERS?|TRLR|TRL)\b"
+    r"\b(?:REEFERS?|RFR|RDSL|RFUEL|R FUEL|DYED|DYE|ULSR|REEF|REFR|REFRIG\w*|TRU|TRAILERS?|TRLR|TRL|REMORQUES?"
+    r"|FRIGO\w*)\b"
 )
 """Fuel of the trailer. Truck stops sell it dyed, without road tax."""
 _OTHER_FUEL = re.compile(
     r"\b(?:FARM|AG|AGRI|AGRICULTUR\w*|OFF ?(?:RD|ROAD|HIGHWAY|HWY)|NON ?(?:ROAD|HIGHWAY|HWY)|RED DIESEL|MARKED"
-    r"|COLOU?RED|PURPLE|APU|AUX|AUXILIARY|GENSET|GENERATORS?|HEATING|FURNACE|(?<!DIESEL )FUEL OIL|MARINE|BOAT|RAIL"
-    r"|LOCOMOTIVE|TAX (?:EXEMPT|FREE)|UNL\d*|UNLD|UNLR|UNLEADED|ULR|[RMP]UL|GAS|GASOLINE|PETROL|MOGAS|ETHANOL|METHANOL"
-    r"|E ?(?:10|15|85)|PROPANE|LPG|CNG|LNG|RNG|KEROSENE|KERO|JET ?A?|AVGAS|HYDROGEN|ELECTRICITY|CHARGING|KWH)\b"
+    r"|COLOREE?|TEINTEE?|MARQUEE?|(?:DIESEL|CARBURANT) ROUGE|HORS ROUTE|AGRICOLE|SANS TAXES?|DETAXEE?|MAZOUT|CHAUFFAGE"
+    r"|ESSENCE|SANS PLOMB|COLOU?RED|PURPLE|APU|AUX|AUXILIARY|GENSET|GENERATORS?|HEATING|FURNACE|(?<!DIESEL )FUEL OIL"
+    r"|MARINE|BOAT|RAIL|LOCOMOTIVE|TAX (?:EXEMPT|FREE)|UNL\d*|UNLD|UNLR|UNLEADED|ULR|[RMP]UL|GAS|GASOLINE|PETROL|MOGAS"
+    r"|ETHANOL|METHANOL|E ?(?:10|15|85)|PROPANE|LPG|CNG|LNG|RNG|KEROSENE|KERO|JET ?A?|AVGAS|HYDROGEN|ELECTRICITY"
+    r"|CHARGING|KWH)\b"
 )
 """Gasoline, gas, and diesel for which no road tax was paid."""
 _TRACTOR = re.compile(
     r"\b(?:ULS[DP]\d*|ULS\d?|ULTRA LOW SUL(?:F|PH)UR|DSL\d?|DIESEL\d?|DIES|DSEL|LSD|D ?[12]|BDSL|TFUEL|T FUEL"
-    r"|BIO ?DIESEL|BIOD?|B(?:2|5|10|11|15|20|50|99|100)|TRACTOR|RENEWABLE|HVO|RD ?\d\d|R ?99)\b"
+    r"|BIO ?DIESEL|BIOD?|B(?:2|5|10|11|15|20|50|99|100)|TRACTOR|TRACTEUR|RENEWABLE|HVO|RD ?\d\d|R ?99)\b"
 )
 _WITHOUT_DIESEL: tuple[tuple[Fuel | None, re.Pattern[str]], ...] = (
     (Fuel.OTHER, re.compile(r"\b(?:REG|REGULAR|MID ?GRADE|PLUS|PREMIUM|PREM|SUP|SUPER)\b")),
@@ -95,7 +100,9 @@ def _by_number(code: str) -> Fuel:
 
 
 def _plain(text: str) -> str:
-    """The words in capitals, divided by spaces: `DieselExhaustFluid` is three."""
+    """The words in capitals without accents, divided by spaces: `DieselExhaustFluid` is three."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     divided = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     apart = re.sub(r"(?<=\d)(?=[A-Z]{3})", " ", divided.upper())
     numbered = re.sub(r"(?:#|\bNO\.?|\bNUMBER) *(?=[12]\b)", " D", apart)
