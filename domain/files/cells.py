@@ -3,7 +3,7 @@ reports."""
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -27,17 +27,18 @@ def cell_text(cell: Cell) -> str:
     return cell.isoformat(sep=" ") if isinstance(cell, datetime) else str(cell)
 
 
-def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[Cell], Any]:
+def converter(field: RecordField, column: Column, zone: ZoneInfo, *, has_commas: bool = False) -> Callable[[Cell], Any]:
     """A function that turns a nonempty cell into the field's value. It raises ValueError, with a text that follows the
-    cell."""
+    cell. `has_commas`: the file writes a comma before decimals."""
+    number = _number_with_comma if has_commas else _number
     sign = -1.0 if column.is_negated else 1.0
     if field.kind in ("text", "code"):
         return _text
     if field.kind == "amount":
         scale = sign / 100 if column.unit == "cents" else sign
-        return (lambda cell: round(_number(cell), 6)) if scale == 1 else lambda cell: round(_number(cell) * scale, 6)
+        return (lambda cell: round(number(cell), 6)) if scale == 1 else lambda cell: round(number(cell) * scale, 6)
     if field.kind == "number":
-        return lambda cell: _number(cell) * sign
+        return lambda cell: number(cell) * sign
     if field.kind == "day":
         return lambda cell: _local_time(cell, column.date_format).date()
     return lambda cell: _moment(cell, column.date_format, zone)
@@ -129,15 +130,39 @@ def _number(cell: Cell) -> float:
     written = cell_text(cell)
     if _PLAIN.fullmatch(written):
         return float(written)
-    text = re.sub(r"\s", "", written.upper()) if len(written) <= _LONGEST_NUMBER else ""
-    is_negative, text = _without_sign(_AROUND.sub("", text))
-    text = _AROUND.sub("", text)
+    is_negative, text = _bare(written)
     if _WITH_COMMA.fullmatch(text):
         text = text.replace(".", "").replace(",", ".")
     if _AMOUNT.fullmatch(text) is None:
         raise ValueError("is no number")
     number = float(text.replace(",", ""))
     return -number if is_negative else number
+
+
+def _bare(written: str) -> tuple[bool, str]:
+    """True for a negative number, and its text without sign, currency and spaces."""
+    text = re.sub(r"\s", "", written.upper()) if len(written) <= _LONGEST_NUMBER else ""
+    is_negative, text = _without_sign(_AROUND.sub("", text))
+    return is_negative, _AROUND.sub("", text)
+
+
+def writes_commas(cells: Iterable[Cell]) -> bool:
+    """True if a number has a comma before its decimals, beyond doubt: 33,20."""
+    return any(isinstance(cell, str) and "," in cell and _WITH_COMMA.fullmatch(_bare(cell)[1]) for cell in cells)
+
+
+_THREE_DECIMALS = re.compile(r"(?<=\d),\d{3}(?=\D*$)", re.ASCII)
+_THREE_BEHIND_POINT = re.compile(r"\d{1,3}\.\d{3}", re.ASCII)
+
+
+def _number_with_comma(cell: Cell) -> float:
+    """A number of a file that writes a comma before decimals: in such a file three digits after it are no thousands."""
+    if isinstance(cell, str):
+        if _THREE_BEHIND_POINT.fullmatch(_bare(cell)[1]):
+            raise ValueError("is thousands or decimals: other numbers have a comma before decimals")
+        if cell.count(",") == 1:
+            cell = _THREE_DECIMALS.sub(r"\g<0>0", cell)
+    return _number(cell)
 
 
 def _without_sign(text: str) -> tuple[bool, str]:

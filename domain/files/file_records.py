@@ -11,7 +11,7 @@ from msgspec import Struct
 from domain.files.cells import cell_text, columns_values, converter, says_nothing
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.headings import FieldPlace, Heading, is_universal
-from domain.files.profiles import FileProfile, plain_name
+from domain.files.profiles import FileProfile, RecordField, plain_name
 from domain.files.spreadsheets import Cell, Row
 
 MOST_FILE_RECORDS = 1_000_000
@@ -43,12 +43,20 @@ class FieldReader(NamedTuple):
     """True if a mark such as `N/A` counts as an empty cell."""
 
 
-def field_reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool) -> FieldReader:
+def field_reader(
+    place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool, has_commas: bool
+) -> FieldReader:
     column = profile.columns[place.field.name]
-    convert = converter(place.field, column, ZoneInfo("UTC") if is_universal(place.name) else zone)
+    zone = ZoneInfo("UTC") if is_universal(place.name) else zone
+    convert = converter(place.field, column, zone, has_commas=has_commas)
     first, *others = place.indexes
-    convert_all = partial(columns_values, place.field, column, convert)
+    at_once = not (has_commas and is_numeric(place.field))
+    convert_all = partial(columns_values, place.field, column, convert) if at_once else lambda cells, empty: None
     return FieldReader(place.field.name, first, place.name, convert, convert_all, tuple(others), has_marks)
+
+
+def is_numeric(field: RecordField) -> bool:
+    return field.kind in ("amount", "number")
 
 
 def refuse_ambiguous(heading: Heading, readers: Sequence[FieldReader], sample: Sequence[Row]) -> None:

@@ -5,6 +5,7 @@ are built in; a company keeps others, which it made by mapping columns."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple
+from unicodedata import normalize
 
 from msgspec import Meta, Struct
 
@@ -99,5 +100,5 @@ def plain_profile(record: RecordFields, columns: Mapping[str, str] | None = None
 
 
 def plain_name(name: str) -> str:
-    """The letters and digits of a column's name, in small letters."""
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
+    """The letters and digits of a column's name, in small letters without accents."""
+    return "".join(letter for letter in normalize("NFKD", name.casefold()) if letter.isalnum())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from domain.files.cells import cell_text, converter
+from domain.files.cells import cell_text, converter, writes_commas
 from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.day_order import refuse_days_first
@@ -24,6 +24,7 @@ from domain.files.file_records import (
     file_records,
     first_name_of,
     is_heading,
+    is_numeric,
     refuse_ambiguous,
     width_of,
     without_headings,
@@ -82,9 +83,13 @@ def open_profiled(
             record,
             lambda field, column, cell: converter(field, column, zone)(cell),
         )
-        readers = [field_reader(place, profile, zone, has_marks=record.has_marks) for place in places]
         named = next(row for row in first if row.line == heading.line)
         sample = [row for row in first if row.line > heading.line]
+        numeric = [index for place in places if is_numeric(place.field) for index in place.indexes]
+        has_commas = writes_commas(cell for row in sample for cell in _cells_at(row, numeric))
+        readers = [
+            field_reader(place, profile, zone, has_marks=record.has_marks, has_commas=has_commas) for place in places
+        ]
         refuse_ambiguous(heading, readers, sample)
         for place in places:
             if _holds_dates(place.field) and not profile.columns[place.field.name].date_format:

@@ -44,7 +44,8 @@ FILL_FIELDS = RecordFields(
             "card",
             "card number; its last four digits are kept",
             "code",
-            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Card Last 4|Card Last Four|Last 4",
+            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Card Last 4|Card Last Four|Last 4"
+            "|Carte|Numero de carte|No de carte|No carte",
         ),
         _field(
             "date",
@@ -52,30 +53,38 @@ FILL_FIELDS = RecordFields(
             "text",
             "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
             "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
-            "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Transaction Time",
+            "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Transaction Time"
+            "|Date de transaction|Date transaction|Date d'achat",
         ),
         _field(
             "time",
             "time on the clock of the place",
             "text",
-            "Transaction Time|Tran Time|Trans Time|Purchase Time|POS Time|Transaction POS Time|Local Time",
+            "Transaction Time|Tran Time|Trans Time|Purchase Time|POS Time|Transaction POS Time|Local Time|Heure",
         ),
         _field(
             "transaction",
             "transaction or invoice number",
             "code",
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
-            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number|Auth Code|Authorization Code|UUID",
+            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number|Auth Code|Authorization Code|UUID"
+            "|Numero de transaction|No de transaction|No transaction|Facture|No de facture|No facture",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
-        _field("driver", "driver's name; kept where no unit is named, for cards of drivers", "text", "Driver Name"),
+        _field(
+            "driver",
+            "driver's name; kept where no unit is named, for cards of drivers",
+            "text",
+            "Driver Name|Chauffeur|Conducteur|Nom du chauffeur|Nom du conducteur",
+        ),
         _field(
             "unit",
             "unit number",
             "code",
             "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
             "|Custom Vehicle/Asset ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number|Tractor #|Asset"
-            "|Asset ID|Equipment",
+            "|Asset ID|Equipment"
+            "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
         ),
         _field("brand", "chain of the place, where its name lacks it", "text", "Merchant (Brand)|Chain|Merchant Brand"),
         _field(
@@ -84,7 +93,8 @@ FILL_FIELDS = RecordFields(
             "text",
             "Location Name|Merchant Name|Merchant|Site Name|Site Description|Site Desc|Station Name|Station|Truck Stop"
             "|Truck Stop Name|Fuel Vendor|Vendor|Vendor Name|Store Name|Fuel Stop|Fuel Provider Description|Location"
-            "|Site|Store",
+            "|Site|Store"
+            "|Nom de la station|Marchand|Nom du site|Emplacement",
         ),
         _field(
             "code",
@@ -96,7 +106,8 @@ FILL_FIELDS = RecordFields(
             "city",
             "city, or city and state",
             "text",
-            "Location City|Merchant City|Site City|Station City|Truck Stop City|City, State|City/State|City & State",
+            "Location City|Merchant City|Site City|Station City|Truck Stop City|City, State|City/State|City & State"
+            "|Ville",
         ),
         _field(
             "state",
@@ -110,20 +121,21 @@ FILL_FIELDS = RecordFields(
             "address",
             "address of the place, for its state",
             "text",
-            "Location Address|Merchant Address|Site Address|Vendor Address|Fuel Vendor Address",
+            "Location Address|Merchant Address|Site Address|Vendor Address|Fuel Vendor Address|Adresse",
         ),
         _field(
             "item",
             "product code or name",
             "text",
             "Product|Product Code|Product Type|Prod|Fuel Type|IFTA Fuel Type|Fuel Transaction Type|Fuel|Fuel Grade"
-            "|Grade|Description",
+            "|Grade|Description"
+            "|Produit|Carburant|Type de carburant",
         ),
         _field(
             "item_name",
             "name of the product, beside its code",
             "text",
-            "Product Description|Product Name|Item Description",
+            "Product Description|Product Name|Item Description|Description du produit",
         ),
         _field(
             "tank",
@@ -136,13 +148,15 @@ FILL_FIELDS = RecordFields(
             "gallons or litres",
             "number",
             "Qty|Gallons|Units|Volume|Total Gallons|Gallons Purchased|Net Gallons|Gals|Gal|Fuel Quantity"
-            "|Fuel Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased",
+            "|Fuel Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased"
+            "|Quantite|Qte|Nombre de litres",
         ),
         _field(
             "volume_unit",
             "unit of the quantity, G or L",
             "text",
-            "UOM|Unit of Measure|Measure|Volume Unit|Volume Units|Fuel Volume Units|Fuel Unit|Unit",
+            "UOM|Unit of Measure|Measure|Volume Unit|Volume Units|Fuel Volume Units|Fuel Unit|Unit"
+            "|Unite de mesure|Unite",
             is_alone=True,
         ),
         _field(
@@ -150,7 +164,8 @@ FILL_FIELDS = RecordFields(
             "price of a gallon or litre after discounts",
             "amount",
             "Disc PPU|Net Price|Net PPU|Net PPG|Discounted Price|Discounted PPU|Discounted PPG"
-            "|Net Price Per Gallon|Price Paid|Final Price|Your Price|Discount PPU|Billed|Billed PPU|Billed Price",
+            "|Net Price Per Gallon|Price Paid|Final Price|Your Price|Discount PPU|Billed|Billed PPU|Billed Price"
+            "|Prix net",
         ),
         _field(
             "retail_price",
@@ -158,7 +173,8 @@ FILL_FIELDS = RecordFields(
             "amount",
             "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|PPU|PPG|Unit Cost"
             "|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter"
-            "|Price per Volume Unit|Price per Fuel Unit",
+            "|Price per Volume Unit|Price per Fuel Unit"
+            "|Prix unitaire|Prix au litre|Prix par litre|Prix",
         ),
         _field(
             "amount",
@@ -166,26 +182,27 @@ FILL_FIELDS = RecordFields(
             "amount",
             "Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt|Amount Paid|Total Paid"
             "|Invoice Total|Amount Due|Total Amount Due|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
-            "|Amount|Fuel Cost|Fuel Amount|Cost",
+            "|Amount|Fuel Cost|Fuel Amount|Cost|Montant net|Montant total|Montant",
         ),
         _field(
             "gross_amount",
             "amount before discounts",
             "amount",
             "Gross Amount|Gross Cost|Gross Total|Gross|Total Fuel Cost|Retail Amount|Retail Total|Retail Cost"
-            "|Pump Total",
+            "|Pump Total"
+            "|Montant brut",
         ),
         _field(
             "discount",
             "discount on the amount",
             "amount",
-            "Disc Amt|Discount Amount|Total Discount|Discounts|Savings|Total Savings|Savings Amount",
+            "Disc Amt|Discount Amount|Total Discount|Discounts|Savings|Total Savings|Savings Amount|Rabais|Escompte",
         ),
         RecordField("exempt_tax", "tax that was taken off the amount", "amount"),
-        RecordField("gst", "federal tax on top of the price, in Canada", "amount"),
-        RecordField("pst", "provincial tax on top of the price, in Canada", "amount"),
-        RecordField("hst", "harmonized tax on top of the price, in Canada", "amount"),
-        RecordField("qst", "tax of Quebec on top of the price", "amount"),
+        _field("gst", "federal tax on top of the price, in Canada", "amount", "TPS"),
+        _field("pst", "provincial tax on top of the price, in Canada", "amount", "TVP"),
+        _field("hst", "harmonized tax on top of the price, in Canada", "amount", "TVH"),
+        _field("qst", "tax of Quebec on top of the price", "amount", "TVQ"),
         _field("fee", "fee of the card, which the amount may include", "amount", "Fees|Transaction Fee|Card Fee"),
         _field("non_fuel_amount", "the part of the amounts that is for no fuel", "amount", "Total Non-Fuel Cost"),
         _field("rebate", "rebate on the amount, or for all fuels of a row", "amount", "Rebate Amount"),
@@ -193,7 +210,7 @@ FILL_FIELDS = RecordFields(
             "currency",
             "currency, USD or CAD; EFS adds the unit of the quantity",
             "text",
-            "Currency Code|Transaction Currency|Cur",
+            "Currency Code|Transaction Currency|Cur|Devise",
         ),
         _field(
             "canceled",

@@ -228,7 +228,7 @@ def _questions(fill: ToMatch, place: _Place, truck: UUID | None, route: _Route) 
         review.append("route")
     if _is_compared(fill) and place.match.station is None and route.route_id is not None:
         review.append("station")
-    if fill.bought.currency == "USD" and fill.bought.gallons > 0 and not _is_price(fill):
+    if fill.bought.gallons > 0 and not _is_price(fill):
         review = [one for one in review if one != AMOUNT_DOUBT] + ["price"]
     if fill.bought.gallons < 0:
         review.append("reversal")

@@ -264,6 +264,19 @@ CLEAN: list[tuple[str, Read]] = [
         ),
     ),
     (
+        "quebec.csv",
+        Read(
+            "generic",
+            [
+                ("31", "QC", "tractor", 105.702, 758.62),
+                ("31", "QC", "def", 2.774, 14.49),
+                ("31", "QC", "other", 5.316, 33.55),
+                ("31", "QC", "tractor", -105.702, -758.62),
+            ],
+            *(1, {}, []),
+        ),
+    ),
+    (
         "wex_customer.csv",
         Read("efs", [("1104", "LA", "tractor", 100.0, 350.0), ("1104", "LA", "def", 8.0, 32.0)], 0, {}, []),
     ),
@@ -402,6 +415,26 @@ def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: P
     path = tmp_path / "file.csv"
     path.write_text("Date,Unit,State,Product,Gallons,Reefer Gallons,Amount\n11/21/2026,7,IL,ULSD,100,0,350\n")
     assert read(path).fills == [("7", "IL", "tractor", 100.0, 350.0)]
+
+
+@pytest.mark.parametrize(
+    ("litres", "amount", "read_as"),
+    [
+        ("400,125", "659,81", (105.702, 659.81)),
+        ("1 400,125", "2 308,81", (369.874, 2308.81)),
+        ("1.400,125", "2.308,81", (369.874, 2308.81)),
+        ("400.125", "659,81", None),
+        ("400,125", "660", None),
+    ],
+)
+def test_three_digits_behind_a_comma_are_decimals_where_other_numbers_have_decimals_behind_one(
+    tmp_path: Path, litres: str, amount: str, read_as: tuple[float, float] | None
+) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date;Unit;State;Product;Litres;Amount\n2026-11-21;7;QC;ULSD;{litres};{amount}\n")
+    found = read(path)
+    assert [one[3:] for one in found.fills] == ([] if read_as is None else [read_as])
+    assert list(found.refused) == ([2] if read_as is None else [])
 
 
 @pytest.mark.parametrize(
