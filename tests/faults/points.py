@@ -33,13 +33,18 @@ class Point(NamedTuple):
     """True if the step is the commit that follows, False if it is the call itself."""
     job: str | None = None
     """The name of the job that the function must be called with."""
+    by: str | None = None
+    """A function in whose transaction the job must have been collected; it is a point of its own."""
 
     @property
     def name(self) -> str:
         what = f"{'commit of' if self.commits else 'call of'} {self.function}"
-        return f"{what} {self.job}" if self.job is not None else what
+        return " ".join([what, *(one for one in (self.job, self.by) if one is not None)])
 
-    def is_meant(self, arguments: Iterable[Any]) -> bool:
+    def is_meant(self, arguments: Iterable[Any], reached: Collection[str]) -> bool:
+        """`reached` are the names of the commits that the transaction was on its way to."""
+        if self.by is not None and Point(self.by).name not in reached:
+            return False
         return self.job is None or any(isinstance(one, Job) and one.name == self.job for one in arguments)
 
 
@@ -76,7 +81,7 @@ class _Faults:
 
             @functools.wraps(function)
             async def replaced_async(*args: Any, **kwargs: Any) -> Any:
-                meant = [point.name] if point.is_meant(args) else []
+                meant = [point.name] if point.is_meant(args, self._reached.get()) else []
                 self.die_if_armed(meant, "before")
                 result = await function(*args, **kwargs)
                 self.die_if_armed(meant, "after")
@@ -86,7 +91,7 @@ class _Faults:
 
         @functools.wraps(function)
         def replaced(*args: Any, **kwargs: Any) -> Any:
-            meant = [point.name] if point.is_meant(args) else []
+            meant = [point.name] if point.is_meant(args, self._reached.get()) else []
             if point.commits:
                 self._reached.set(self._reached.get() | set(meant))
                 return function(*args, **kwargs)
