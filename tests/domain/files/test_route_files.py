@@ -243,6 +243,15 @@ def test_a_mapped_column_that_comes_twice_must_be_chosen(tmp_path: Path) -> None
     assert route.external_id == "LOAD-2"
 
 
+def test_a_route_whose_longitudes_all_lack_their_minus_is_refused(tmp_path: Path) -> None:
+    """McLeod stores them so: the route would be one through western China."""
+    row = [cell.removeprefix("-") for cell in WIDE_ROW]
+
+    (route,), _ = read(csv_file(tmp_path, WIDE, row))
+
+    assert route.fault.count("the place is in Asia: is a minus missing?") == 2
+
+
 def test_a_local_time_needs_a_zone(tmp_path: Path) -> None:
     (route,), _ = read(csv_file(tmp_path, WIDE, WIDE_ROW), zone=None)
 
