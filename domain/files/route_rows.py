@@ -68,6 +68,7 @@ def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
     return draft
 
 
+_START = TableField(None, "scheduledStart")
 _ROUTE_PLACES = [TableField(None, name) for name in (*ROUTE_FIELDS, TIME_ZONE)]
 
 
@@ -117,8 +118,18 @@ def add_stops(draft: RouteDraft, layout: Layout, lowest: float = 1) -> None:
             draft.faults.setdefault(SEQUENCE, "two stops of the route have the same number")
         elif (missing := missing_number(numbers, lowest)) is not None:
             draft.faults.setdefault(SEQUENCE, f"the route has no stop number {missing}")
+    if layout.is_start_of_stops:
+        _start_at_first_stop(draft, layout)
     for row in draft.rows:
         add_stop(draft, row, layout, 0)
+
+
+def _start_at_first_stop(draft: RouteDraft, layout: Layout) -> None:
+    """Takes the start from the row of the first stop, which may not be the first row."""
+    path, row = _START.field, draft.rows[0]
+    draft.body.pop(path, None)
+    draft.faults.pop(path, None)
+    _set(draft, draft.body, path, path, row, layout, _START, _row_zone(draft, row, layout))
 
 
 def _sequence(draft: RouteDraft, row: Row, layout: Layout) -> float:

@@ -252,6 +252,17 @@ def test_a_route_whose_longitudes_all_lack_their_minus_is_refused(tmp_path: Path
     assert route.fault.count("the place is in Asia: is a minus missing?") == 2
 
 
+def test_the_start_is_that_of_the_first_stop_by_number(tmp_path: Path) -> None:
+    names = ["externalId", "unitNumber", "driverName", "ETA", "stop_sequence", *LONG[4:]]
+    late = ["A", "101", "Ann Lee", "2026-12-02 09:30", "2", "Newark", "40.7", "-74.1"]
+    early = ["A", "", "", "2026-12-01 08:00", "1", "Joliet", "41.4", "-88.1"]
+
+    (route,), _ = read(csv_file(tmp_path, names, late, early), {"scheduledStart": "ETA", "stop_windowStart": "ETA"})
+
+    assert route.body is not None
+    assert (route.fault, route.body["scheduledStart"]) == ("", "2026-12-01T08:00:00-06:00")
+
+
 def test_a_local_time_needs_a_zone(tmp_path: Path) -> None:
     (route,), _ = read(csv_file(tmp_path, WIDE, WIDE_ROW), zone=None)
 
