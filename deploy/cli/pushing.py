@@ -46,7 +46,7 @@ Url = Annotated[
 ]
 Maps = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="FIELD=COLUMN", help='The column of a field, such as externalId="Load No".'),
+    typer.Option("--map", metavar="FIELD=COLUMN", help='The column of a field, such as scheduledStart="Pickup Time".'),
 ]
 MappingFile = Annotated[
     Path | None,

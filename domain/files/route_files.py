@@ -23,9 +23,9 @@ from domain.files.csvfiles import UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.reading_ends import go_on
 from domain.files.route_footers import WithoutFooters
-from domain.files.route_layout import MOST_NAME_CHARACTERS, Layout, is_known_column, layout_of
-from domain.files.route_rows import TIME_FIELDS, FileRoute
-from domain.files.route_tables import TableEntry, routes_of_rows, routes_of_stops, survey_of
+from domain.files.route_layout import MOST_NAME_CHARACTERS, TIME_FIELDS, Layout, is_known_column, layout_of
+from domain.files.route_rows import FileRoute
+from domain.files.route_tables import TableEntry, divided_loads, routes_of_rows, routes_of_stops, survey_of
 from domain.files.route_times import plain_text
 from domain.files.spreadsheets import Row, read_table
 from domain.files.text_rows import RefusedRow
@@ -66,12 +66,12 @@ def open_route_file(
     mapping: Mapping[str, str],
     zone: ZoneInfo | None,
     *,
-    names: Sequence[str] | None = None,
+    fields: Sequence[str] | None = None,
     kind: FileFormat | None = None,
 ) -> Iterator[RouteFile]:
-    """The file's routes, in its order. `mapping` has the column of a field under another name; `names` replace all
-    names of columns. `zone` is that of times without an offset in a table. The format is that of the path unless given.
-    Raises UnreadableFile, also while the routes are read, if the file is refused as a whole."""
+    """The file's routes, in its order. `mapping` has the column of a field under another name; `fields`, a text for
+    each column, leave nothing to names. `zone` is that of times without an offset in a table. The format is that of the
+    path unless given. Raises UnreadableFile, also while the routes are read, if the file is refused as a whole."""
     kind = kind or format_of(path.name)
     if kind == "jsonl":
         if mapping:
@@ -81,7 +81,7 @@ def open_route_file(
         return
     with ExitStack() as life:
         table = _Table(path, mapping, kind == "excel", life)
-        layout = layout_of(table.names if names is None else list(names), mapping)
+        layout = layout_of(table.names, mapping, fields)
         without = WithoutFooters(layout, table.names)
         yield RouteFile(_table_routes(table, layout, zone, without), layout, without.lines)
 
@@ -153,7 +153,12 @@ def _dated(entries: Iterator[TableEntry], layout: Layout) -> Iterator[TableEntry
 def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without: WithoutFooters) -> Iterator[FileRoute]:
     entries = without.footers(_dated(table.entries(), layout))
     if not layout.is_row_a_stop:
-        yield from _without_repeats(routes_of_rows(entries, layout, zone))
+        divided = set[int]()
+        if layout.may_divide_loads:
+            divided = divided_loads(entries, layout)
+            table.again()
+            entries = without.footers(table.entries())
+        yield from _without_repeats(routes_of_rows(entries, layout, zone, divided))
         return
     survey = survey_of(entries, layout)
     table.again()

@@ -1,11 +1,23 @@
 """The columns of a table of routes: the field of each, by its name or by a mapping."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from domain.contract.shapes import PUSHED_FIELDS
 from domain.files.csvfiles import UnreadableFile
+from domain.files.profiles import plain_name
+from domain.files.route_names import (
+    DELIVERY,
+    DEPARTURES,
+    PICKUP,
+    ROW,
+    STOP_NUMBER,
+    Meaning,
+    clock_beside,
+    is_status,
+    meaning_of,
+)
 
 ROUTE_FIELDS = {one.name: one.path for one in PUSHED_FIELDS}
 """The fields of a table that belong to a route, and their paths in the body of a push."""
@@ -26,6 +38,8 @@ SEQUENCE = "sequence"
 TIME_ZONE = "timeZone"
 """The field with the time zone of a row's times that have no offset."""
 
+TIME_FIELDS = frozenset(("scheduledStart", "windowStart", "windowEnd"))
+_ORDERING = frozenset((SEQUENCE, STOP_NUMBER))
 _SEQUENCE_NAMES = frozenset(("stopsequence", "stopseq", "stoporder"))
 """Names of the column that orders stops. `Stop Number` is left out: it may be the number of a store."""
 _NUMBERED = re.compile(r"(.+?) ?\(([1-9])\)", re.DOTALL)
@@ -53,25 +67,88 @@ class Layout(NamedTuple):
     columns: dict[TableField, int]
     names: list[str]
     unused: list[str]
+    clocks: Mapping[TableField, int] = {}
+    """The columns with the times of day of columns that have days."""
+    statuses: Sequence[int] = ()
+    """The columns that may say that a load is canceled."""
 
     @property
     def is_row_a_stop(self) -> bool:
-        return any(place.stop == 0 and place.field != SEQUENCE for place in self.columns)
+        return any(place.stop == 0 and place.field not in _ORDERING for place in self.columns)
 
     @property
     def is_start_of_stops(self) -> bool:
-        """True if one column has the time of every stop, and that of the first stop is the start. Only a mapping can
-        say so."""
+        """True if one column has a time of every stop, and that of the first stop is the start: its departure, or what
+        a mapping calls so."""
         start = self.columns[TableField(None, "scheduledStart")]
-        return start == self.columns.get(TableField(0, "windowStart"))
+        if start == self.columns.get(TableField(0, "windowStart")):
+            return True
+        return self.is_row_a_stop and plain_name(self.names[start]) in DEPARTURES
+
+    @property
+    def may_divide_loads(self) -> bool:
+        """True if a row is about a pickup and a delivery, of which a load may have several, each in its own row."""
+        meanings = [meaning_of(self.name_of(place)) for place in self.columns if place.stop]
+        return any(one is not None and one.whose in (PICKUP, DELIVERY) for one in meanings)
 
     def name_of(self, place: TableField) -> str:
         return self.names[self.columns[place]]
 
 
-def layout_of(names: list[str], mapping: Mapping[str, str]) -> Layout:
-    """The fields of these columns, by `mapping`, or else by their names. Capitals, spaces and signs do not count.
-    Raises UnreadableFile if a needed column is missing, or one is there twice."""
+def layout_of(names: list[str], mapping: Mapping[str, str], fields: Sequence[str] | None = None) -> Layout:
+    """The fields of these columns: those in `fields`, one or several for each column, or else by `mapping` and by their
+    names. Capitals, spaces and signs do not count. Raises UnreadableFile if a needed column is missing, or one is there
+    twice."""
+    columns, doubts = _columns_by_name(names, mapping) if fields is None else (_columns_of_fields(names, fields), [])
+    statuses = [index for index, name in enumerate(names) if is_status(name) and index not in columns.values()]
+    clocks = {place: at for place, index in columns.items() if (at := _clock(place, index, names)) is not None}
+    used = {*columns.values(), *clocks.values(), *statuses}
+    unused = [name for index, name in enumerate(names) if name and index not in used]
+    layout = Layout(columns, names, unused, clocks, statuses)
+    _check_layout(layout, doubts)
+    return layout
+
+
+def fields_of(names: list[str]) -> list[str]:
+    """The fields of each column by its name, as `layout_of` takes them; empty for a column of none."""
+    found: dict[int, list[str]] = {}
+    try:
+        for place, index in _columns_by_name(names, {})[0].items():
+            found.setdefault(index, []).append(str(place))
+    except UnreadableFile:
+        return [field_named(name) for name in names]  # two columns are one field: a person chooses
+    return [_AND.join(found.get(index, [])) for index in range(len(names))]
+
+
+def are_fields(text: str) -> bool:
+    """True if the text names a field, or several for one column: `scheduledStart+stop_windowStart`."""
+    return all(_place_of_field(one) is not None for one in text.split(_AND))
+
+
+_AND = "+"
+START_OF_STOPS = "scheduledStart+stop_windowStart"
+"""A column with a time of every stop, of which that of the first is the start."""
+
+
+def _place_of_field(text: str) -> TableField | None:
+    number = TableField(0, STOP_NUMBER)
+    return number if text.strip() == str(number) else _place_of(text)
+
+
+def _columns_of_fields(names: list[str], fields: Sequence[str]) -> dict[TableField, int]:
+    columns: dict[TableField, int] = {}
+    for index, text in enumerate(fields[: len(names)]):
+        for place in map(_place_of_field, text.split(_AND)):
+            if place is not None and columns.setdefault(place, index) != index:
+                raise UnreadableFile(
+                    f"the columns {names[columns[place]]!r} and {names[index]!r} are both the field {place}"
+                )
+    return columns
+
+
+def _columns_by_name(names: list[str], mapping: Mapping[str, str]) -> tuple[dict[TableField, int], list[str]]:
+    """The columns of fields, and what is in doubt, in sentences. Further names count where a needed column is missing,
+    so that a file which was read without them is read as before."""
     columns: dict[TableField, int] = {}
     for field_name, column in mapping.items():
         place = _place_of(field_name)
@@ -86,18 +163,71 @@ def layout_of(names: list[str], mapping: Mapping[str, str]) -> Layout:
         if place in columns:
             raise UnreadableFile(f"the columns {names[columns[place]]!r} and {name!r} are both the field {place}")
         columns[place] = index
-    used = set(columns.values())
-    layout = Layout(columns, names, [name for index, name in enumerate(names) if name and index not in used])
-    _check_layout(layout)
-    return layout
+    return columns, _add_further(columns, names) if _missing(columns) else []
+
+
+def _clock(place: TableField, index: int, names: list[str]) -> int | None:
+    return clock_beside(index, names) if place.field in TIME_FIELDS else None
+
+
+def _add_further(columns: dict[TableField, int], names: list[str]) -> list[str]:
+    """Adds the columns that are known by further names. Returns what is in doubt, in sentences."""
+    found = {index: meaning for index, name in enumerate(names) if (meaning := meaning_of(name)) is not None}
+    known = set(columns.values()) | {clock_beside(index, names) for index in found}
+    whose, doubts = _whose_stops(columns, [one for index, one in found.items() if index not in known])
+    pickups = max((one.number for one in found.values() if one.whose == PICKUP), default=0)
+    start = columns.get(TableField(None, "scheduledStart"))
+    places: dict[TableField, list[int]] = {}
+    for index, one in sorted(found.items(), key=lambda item: item[1].rank):
+        is_start = index == start and one.field == "windowStart"  # an appointment that is mapped as the start
+        is_day = plain_name(names[index]).endswith("date") and clock_beside(index, names) is None
+        if one.whose not in ("", *whose) or ((index in known or is_day) and not is_start):
+            continue
+        place = TableField(_stop_of(one, pickups), one.field)
+        same = places.setdefault(place, [])
+        if place not in columns and (not same or found[same[0]].rank == one.rank):
+            same.append(index)
+    for place, indexes in places.items():
+        if not indexes or TableField(None, _OTHER_WAYS.get(place.field, "")) in columns:
+            continue
+        if len(indexes) == 1 or place.field in ("name", "address"):  # which are only shown
+            columns[place] = indexes[0]
+        else:
+            doubts.append(f"{place} may be {' or '.join(repr(names[index]) for index in indexes)}")
+    return doubts
+
+
+_OTHER_WAYS = {"unitNumber": "vin", "driverName": "driverExternalId"}
+"""Another field that names the truck, or the driver."""
+
+
+def _stop_of(one: Meaning, pickups: int) -> int | None:
+    """The number of a stop: deliveries come behind the pickups."""
+    if not one.whose:
+        return None
+    return 0 if one.whose == ROW else one.number + (pickups if one.whose == DELIVERY else 0)
+
+
+def _whose_stops(columns: Mapping[TableField, int], found: Collection[Meaning]) -> tuple[Collection[str], list[str]]:
+    """The kinds of stops that the further names are about, and what is in doubt. Coordinates decide, because rows of
+    stops often repeat the names of the origin and the destination."""
+    if numbers := _stop_numbers(columns):
+        return ([ROW] if numbers == {0} else []), []
+    kinds = {one.whose for one in found if one.field in ("latitude", "longitude")}
+    if ROW in kinds and len(kinds) > 1:
+        return [], ["the coordinates of stops may be those of the row, or those of pickups and deliveries"]
+    if {one.whose for one in found if one.number > 1} >= {PICKUP, DELIVERY} and ROW not in kinds:
+        return [], ["the order of several pickups and several deliveries is not told"]
+    is_wide = bool(kinds) or any(one.whose in (PICKUP, DELIVERY) for one in found)
+    return ([PICKUP, DELIVERY] if is_wide and ROW not in kinds else [ROW]), []
 
 
 def _mapped_column(column: str, names: list[str]) -> int:
     """The place of the column; `Date (2)` is the second of its name. Raises UnreadableFile if it is not there."""
-    same = [index for index, name in enumerate(names) if name and _plain(name) == _plain(column)]
+    same = [index for index, name in enumerate(names) if name and plain_name(name) == plain_name(column)]
     numbered = _NUMBERED.fullmatch(column.strip())
     if not same and numbered is not None:
-        named = [index for index, name in enumerate(names) if name and _plain(name) == _plain(numbered[1])]
+        named = [index for index, name in enumerate(names) if name and plain_name(name) == plain_name(numbered[1])]
         same = named[int(numbered[2]) - 1 : int(numbered[2])]
     if len(same) > 1:
         raise UnreadableFile(f"the file has {len(same)} columns {column!r}: name one of them as {column + ' (2)'!r}")
@@ -112,12 +242,8 @@ def listed_names(names: Sequence[str]) -> str:
     return ", ".join(there[:_MOST_LISTED]) + (" and more" if len(there) > _MOST_LISTED else "") if there else "none"
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\W_]", "", name.casefold())
-
-
-_PLAIN_ROUTE_FIELDS = {_plain(name): name for name in ROUTE_FIELDS}
-_PLAIN_STOP_FIELDS = {_plain(name): name for name in STOP_FIELDS} | {
+_PLAIN_ROUTE_FIELDS = {plain_name(name): name for name in ROUTE_FIELDS}
+_PLAIN_STOP_FIELDS = {plain_name(name): name for name in STOP_FIELDS} | {
     "lat": "latitude",
     "lng": "longitude",
     "lon": "longitude",
@@ -126,12 +252,12 @@ _PLAIN_STOP_FIELDS = {_plain(name): name for name in STOP_FIELDS} | {
 
 
 def _place_of(name: str) -> TableField | None:
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain in _PLAIN_ROUTE_FIELDS:
         return TableField(None, _PLAIN_ROUTE_FIELDS[plain])
     if plain in _SEQUENCE_NAMES:
         return TableField(0, SEQUENCE)
-    if plain == _plain(TIME_ZONE):
+    if plain == plain_name(TIME_ZONE):
         return TableField(None, TIME_ZONE)
     stop = _STOP.fullmatch(plain)
     if stop is None or stop[2] not in _PLAIN_STOP_FIELDS or (stop[1] and int(stop[1]) == 0):
@@ -147,8 +273,8 @@ def field_named(name: str) -> str:
 
 def is_known_column(mapping: Mapping[str, str]) -> Callable[[str], bool]:
     """A function that recognizes the names of fields, and of columns in the mapping."""
-    mapped = {_plain(column) for column in mapping.values()}
-    return lambda name: _plain(name) in mapped or _place_of(name) is not None
+    mapped = {plain_name(column) for column in mapping.values()}
+    return lambda name: plain_name(name) in mapped or _place_of(name) is not None or meaning_of(name) is not None
 
 
 def _fields_in_words() -> str:
@@ -158,19 +284,60 @@ def _fields_in_words() -> str:
     )
 
 
-def _check_layout(layout: Layout) -> None:
-    numbers = {place.stop for place in layout.columns if place.stop is not None and place.field != SEQUENCE}
-    if 0 in numbers and len(numbers) > 1:
-        raise UnreadableFile("the file has columns such as stop_name and such as stop1_name: leave out one kind")
-    missing = [name for name in ("externalId", "scheduledStart") if TableField(None, name) not in layout.columns]
+def _missing(columns: Mapping[TableField, int]) -> list[str]:
+    """The fields without a column that every file needs."""
+    numbers = _stop_numbers(columns)
+    missing = [name for name in ("externalId", "scheduledStart") if TableField(None, name) not in columns]
     for one, other in (("unitNumber", "vin"), ("driverName", "driverExternalId")):
-        if not {TableField(None, one), TableField(None, other)} & layout.columns.keys():
+        if not {TableField(None, one), TableField(None, other)} & columns.keys():
             missing.append(f"{one} (or {other})")
     for number in (0,) if 0 in numbers else (1, 2):
         needed = [TableField(number, name) for name in ("name", "latitude", "longitude")]
-        missing += [str(place) for place in needed if place not in layout.columns]
-    if missing:
-        raise UnreadableFile(
-            f"the file lacks columns for {', '.join(missing)}; its columns are: {listed_names(layout.names)}. Rename "
-            "them, or map each field to its column"
-        )
+        missing += [str(place) for place in needed if place not in columns]
+    return missing
+
+
+def _stop_numbers(columns: Mapping[TableField, int]) -> set[int]:
+    return {place.stop for place in columns if place.stop is not None and place.field not in _ORDERING}
+
+
+def _check_layout(layout: Layout, doubts: Sequence[str]) -> None:
+    numbers, missing = _stop_numbers(layout.columns), _missing(layout.columns)
+    if 0 in numbers and len(numbers) > 1:
+        raise UnreadableFile("the file has columns such as stop_name and such as stop1_name: leave out one kind")
+    if not missing and not doubts:
+        return
+    advice = [*doubts, *_candidates(layout, missing, "; ".join(doubts))]
+    if not any(plain_name(name).endswith(("lat", "latitude")) for name in layout.names):
+        advice.append("addresses are not looked up, so each stop needs its latitude and longitude")
+    if not numbers:
+        missing = [name for name in missing if not name.startswith("stop")] + [_STOPS_IN_WORDS]
+    fault = f"lacks columns for {', '.join(missing)}" if missing else "may be read in two ways"
+    raise UnreadableFile(
+        f"the file {fault}; its columns are: {listed_names(layout.names)}. Rename them, or map each field to its column"
+        f"{': ' if advice else ''}{'; '.join(advice)}"
+    )
+
+
+_STOPS_IN_WORDS = (
+    "the stops (stop_name, stop_latitude and stop_longitude where a row is a stop, else stop1_name and so on)"
+)
+_LIKELY = {
+    "externalId": re.compile(r"load|order|trip|shipment|route|dispatch|movement|job", re.IGNORECASE),
+    "scheduledStart": re.compile(r"start|depart|date|time|appt|appointment|arriv|pick ?up$", re.IGNORECASE),
+    "unitNumber (or vin)": re.compile(r"truck|tractor|unit|vehicle|equipment|asset|power", re.IGNORECASE),
+    "driverName (or driverExternalId)": re.compile(r"driver|operator", re.IGNORECASE),
+}
+_MOST_CANDIDATES = 6
+
+
+def _candidates(layout: Layout, missing: Sequence[str], doubts: str) -> Iterator[str]:
+    """The columns that may be a missing field which is not in doubt, in sentences."""
+    used = {index for place, index in layout.columns.items() if place.field not in TIME_FIELDS}
+    used |= {at for index in range(len(layout.names)) if (at := clock_beside(index, layout.names)) is not None}
+    free = [name for index, name in enumerate(layout.names) if index not in used]
+    for field, words in _LIKELY.items():
+        sentence = f"{field.partition(' ')[0]} may be "
+        likely = [name for name in free if words.search(name)][:_MOST_CANDIDATES]
+        if field in missing and likely and sentence not in doubts:
+            yield sentence + " or ".join(map(repr, likely))

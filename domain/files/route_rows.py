@@ -11,8 +11,18 @@ import msgspec
 from domain.contract.checking import Invalid, read_body
 from domain.contract.shapes import RouteInput
 from domain.files.route_doubts import missing_number
-from domain.files.route_layout import EXTERNAL_ID, ROUTE_FIELDS, SEQUENCE, STOP_FIELDS, TIME_ZONE, Layout, TableField
-from domain.files.route_times import cell_time, plain_text, zone_named
+from domain.files.route_layout import (
+    EXTERNAL_ID,
+    ROUTE_FIELDS,
+    SEQUENCE,
+    STOP_FIELDS,
+    TIME_FIELDS,
+    TIME_ZONE,
+    Layout,
+    TableField,
+)
+from domain.files.route_names import STOP_NUMBER
+from domain.files.route_times import at_clock, cell_time, plain_text, zone_named
 from domain.files.spreadsheets import Cell, Row, spreadsheet_fault
 
 MOST_STOPS_READ = 99
@@ -22,7 +32,6 @@ MOST_FAULTS_TOLD = 10
 _NUMBERS = frozenset(("latitude", "longitude"))
 _NUMBERS_OF_THINGS = frozenset(("externalId", "reference", "unitNumber", "vin", "driverExternalId"))
 """Fields in which a number is a name, so that one which a spreadsheet has rounded may be another thing's."""
-TIME_FIELDS = frozenset(("scheduledStart", "windowStart", "windowEnd"))
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
 
@@ -65,7 +74,20 @@ def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
         if TableField(None, name) in layout.columns:
             draft.sources.setdefault(path.partition(".")[0], layout.name_of(TableField(None, name)))
         _set(draft, draft.body, path, path, row, layout, TableField(None, name), draft.zone)
+    _find_canceled(draft, row, layout)
     return draft
+
+
+_CANCELED = re.compile(r"\b(?:cancel+ed|void(?:ed)?|tonu)\b", re.IGNORECASE)
+"""TONU: truck ordered, not used."""
+
+
+def _find_canceled(draft: RouteDraft, row: Row, layout: Layout) -> None:
+    for index in layout.statuses:
+        cell = row.cells[index] if index < len(row.cells) else None
+        if isinstance(cell, str) and _CANCELED.search(cell):
+            draft.sources["status"] = layout.names[index]
+            draft.faults["status"] = f"line {row.line} says {cell[:60]!r}: a canceled load is not imported"
 
 
 _START = TableField(None, "scheduledStart")
@@ -73,7 +95,7 @@ _ROUTE_PLACES = [TableField(None, name) for name in (*ROUTE_FIELDS, TIME_ZONE)]
 
 
 def _route_cells(row: Row, layout: Layout) -> tuple[Cell, ...]:
-    return tuple([_cell(row, layout, place) for place in _ROUTE_PLACES])
+    return *[_cell(row, layout, place) for place in _ROUTE_PLACES], _clock(row, layout, _START)
 
 
 def row_id(row: Row, layout: Layout) -> str:
@@ -83,6 +105,7 @@ def row_id(row: Row, layout: Layout) -> str:
 
 def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
     """Checks a further row of a route, which may leave fields empty but not contradict the first."""
+    _find_canceled(draft, row, layout)
     if all(
         cell is None or cell == "" or cell == first
         for cell, first in zip(_route_cells(row, layout), draft.first_cells, strict=True)
@@ -100,6 +123,8 @@ def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
             draft.sources[path] = other.sources[path]
         elif _at(draft.body, path) != value:
             draft.faults[path] = f"line {row.line} says something else than line {draft.line} of the same route"
+            if path == _START.field:
+                draft.faults[path] += "; if it is the time of each stop, map stop_windowStart to this column, too"
 
 
 def add_row(draft: RouteDraft, row: Row) -> None:
@@ -118,10 +143,19 @@ def add_stops(draft: RouteDraft, layout: Layout, lowest: float = 1) -> None:
             draft.faults.setdefault(SEQUENCE, "two stops of the route have the same number")
         elif (missing := missing_number(numbers, lowest)) is not None:
             draft.faults.setdefault(SEQUENCE, f"the route has no stop number {missing}")
+    elif TableField(0, STOP_NUMBER) in layout.columns:
+        _sort_by_number(draft.rows, layout)
     if layout.is_start_of_stops:
         _start_at_first_stop(draft, layout)
     for row in draft.rows:
         add_stop(draft, row, layout, 0)
+
+
+def _sort_by_number(rows: list[Row], layout: Layout) -> None:
+    """Sorts the rows by the number of the stop, if the numbers are 1, 2, 3 and so on. Others are those of stores."""
+    numbers = {row.line: _number(_cell(row, layout, TableField(0, STOP_NUMBER))) for row in rows}
+    if set(numbers.values()) == set(range(1, len(rows) + 1)):
+        rows.sort(key=lambda row: float(str(numbers[row.line])))
 
 
 def _start_at_first_stop(draft: RouteDraft, layout: Layout) -> None:
@@ -189,7 +223,7 @@ def _set(
     if cell is None or cell == "":
         return
     if place.field in TIME_FIELDS:
-        value, fault = cell_time(cell, zone)
+        value, fault = cell_time(at_clock(cell, _clock(row, layout, place)), zone)
         if fault:
             draft.faults[whole_path] = fault
         _put(part, path, value)
@@ -203,6 +237,12 @@ def _set(
 
 def _cell(row: Row, layout: Layout, place: TableField) -> Cell:
     index = layout.columns.get(place)
+    return row.cells[index] if index is not None and index < len(row.cells) else None
+
+
+def _clock(row: Row, layout: Layout, place: TableField) -> Cell:
+    """The time of day in a column of its own."""
+    index = layout.clocks.get(place)
     return row.cells[index] if index is not None and index < len(row.cells) else None
 
 

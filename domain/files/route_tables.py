@@ -4,7 +4,7 @@ An unreadable row spoils its route, which without one of its stops would look ri
 row for each stop is read twice: first to see which routes are complete, then to make them. The first reading keeps a
 number for each route, so a file of a million rows needs little memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, TypeAlias
@@ -41,14 +41,33 @@ MOST_UNSURE_ROWS = 10_000
 # --- A row for each route ----------------------------------------------------------------------------------------
 
 
-def routes_of_rows(entries: Iterable[TableEntry], layout: Layout, zone: ZoneInfo | None) -> Iterator[FileRoute]:
-    """The routes, one from each row."""
+def divided_loads(entries: Iterable[TableEntry], layout: Layout) -> set[int]:
+    """The hashes of the `externalId` that several different rows have: none of them has all stops of its load."""
+    first: dict[int, int] = {}
+    divided: set[int] = set()
+    for entry in entries:
+        if isinstance(entry, RefusedRow):
+            divided.update(map(hash, _named_by(entry, layout) or ()))
+        elif first.setdefault(load := hash(row_id(entry, layout)), row := hash(tuple(entry.cells))) != row:
+            divided.add(load)
+    return divided
+
+
+def routes_of_rows(
+    entries: Iterable[TableEntry], layout: Layout, zone: ZoneInfo | None, divided: Collection[int] = ()
+) -> Iterator[FileRoute]:
+    """The routes, one from each row, except for `divided` loads."""
     numbers = sorted({place.stop for place in layout.columns if place.stop})
+    name = layout.name_of(EXTERNAL_ID)
     for entry in entries:
         if isinstance(entry, RefusedRow):
             yield _refused(entry)
             continue
         draft = begin_route(entry, layout, zone)
+        if hash(draft.external_id) in divided:
+            fault = f"{name}: several rows have this load, so none tells all of its stops: write a row for each stop"
+            yield FileRoute(entry.line, draft.external_id, None, None, fault)
+            continue
         for number in numbers:
             add_stop(draft, entry, layout, number)
         yield finished_route(draft)

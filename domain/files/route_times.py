@@ -1,11 +1,11 @@
 """Times in a table of routes, in the spellings of people and spreadsheets."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from domain.files.excel_days import excel_moment
+from domain.files.excel_days import excel_moment, excel_time_of_day
 from domain.files.spreadsheets import Cell
 
 _LOCAL_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(\.\d+)?", re.ASCII)
@@ -58,6 +58,27 @@ def cell_time(cell: Cell, zone: ZoneInfo | None) -> tuple[str, str]:
         return local.isoformat(), "The time has no UTC offset: write it with one, or give the time zone"
     moment, fault = _in_zone(local, zone)
     return moment, fault or _wrong_half(local, zone, half)
+
+
+_DAY_ALONE = re.compile(
+    r"\d{1,4}[/-]\d{1,2}[/-]\d{1,4}|\d{1,2}[ -][A-Z]{3}[A-Z]*\.?[ ,-]+\d{2,4}|[A-Z]{3}[A-Z]*\.? \d{1,2},? \d{4}",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def at_clock(day: Cell, clock: Cell) -> Cell:
+    """The day with the time of day of another cell. The day alone if that cell is empty, or if it has a time itself."""
+    if clock is None or clock == "":
+        return day
+    moment = day if isinstance(day, datetime) else excel_moment(day)
+    if moment is None:
+        text = day if isinstance(day, str) and _DAY_ALONE.fullmatch(day) else ""
+    else:
+        text = f"{moment:%Y-%m-%d}" if moment.time() == time() else ""
+    if not text:
+        return day
+    at = clock if isinstance(clock, datetime) else excel_time_of_day(plain_text(clock))
+    return f"{text} {plain_text(clock) if at is None else f'{at:%H:%M:%S}'}"
 
 
 def _local(cell: Cell) -> datetime | None:

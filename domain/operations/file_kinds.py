@@ -17,6 +17,7 @@ from domain.files.headings import field_places, heading_of
 from domain.files.profiles import FileProfile, RecordFields, plain_name
 from domain.files.reading import best_fits
 from domain.files.route_layout import field_named, is_known_column, layout_of
+from domain.files.route_names import meaning_of
 from domain.files.spreadsheets import Row
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.profiles import CARDS
@@ -110,17 +111,23 @@ def _profiled_fit(
 
 
 def _routes_fit(rows: Sequence[Row]) -> KindFit:
-    """A column of stops shows that the others, such as Latitude, are of stops, too."""
+    """A column of stops shows that the others, such as Latitude, are of stops, too; and so does the number of a load
+    beside a place, in names that other kinds have as well."""
     names = _names(rows, is_known_column({}))
     fields = {name: field_named(name) for name in names if name}
-    if is_marked := any(field.startswith("stop") for field in fields.values()):
+    own = [name for name, field in fields.items() if field]
+    further = {name: meaning for name in fields if (meaning := meaning_of(name)) is not None}
+    has_stops = any(one.whose for one in further.values()) or any(name.casefold().startswith("stop") for name in fields)
+    is_load = has_stops and any(one.field == "externalId" for one in further.values())
+    if is_marked := is_load or any(field.startswith("stop") for field in fields.values()):
         fields = {name: field or field_named(f"stop_{name}") for name, field in fields.items()}
-    used = [name for name, field in fields.items() if field]
+    used = [name for name, field in fields.items() if field or (is_load and name in further)]
     try:
-        layout_of(names, {})
+        layout = layout_of(names, {})
     except UnreadableFile as error:
         return KindFit("routes", used, 0, str(error), is_marked=is_marked)
-    return KindFit("routes", used, len(used), is_marked=is_marked)
+    read = set(layout.columns.values())
+    return KindFit("routes", [name for index, name in enumerate(names) if index in read], len(own), is_marked=is_marked)
 
 
 def _named_as(fields: Sequence[str], columns: Sequence[str]) -> int:

@@ -379,7 +379,7 @@ def file_to_import(connection: Connection, wanted: Import, answer: FileAnswer) -
                 company_id=company_id,
                 environment=wanted.environment,
                 format=route_format(path),
-                names=None,
+                fields=None,
                 zone=ZoneInfo(time_zone_of(connection, company_id)),
             )
     raise UnknownKind(answer.kind)

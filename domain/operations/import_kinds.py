@@ -235,15 +235,15 @@ class RoutesFile(EnvironmentFile):
     broke_off = "Send the file again: pushed routes stay as they are."
     most_tries = 3
     format: FileFormat
-    names: Sequence[str] | None
-    """The fields of its columns, which replace the columns' names; None to go by the names."""
+    fields: Sequence[str] | None
+    """The fields of its columns; None to go by their names."""
     zone: ZoneInfo
 
     def rows_total(self) -> int:
         return 0 if self.format == "excel" else count_rows(self.path)
 
     def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
-        with open_route_file(self.path, {}, self.zone, names=self.names, kind=self.format) as file:
+        with open_route_file(self.path, {}, self.zone, fields=self.fields, kind=self.format) as file:
             for routes in in_batches((one._replace(body=None) for one in file.routes), BATCH_ROUTES):
                 yield partial(self.push, routes)
                 progress(len(routes))

@@ -357,7 +357,7 @@ def preview_load(page: "Page") -> None:
 
 def preview_routes(page: "Page") -> None:
     """Look at the columns of a file of routes, one of which has a name of its own, and at its first routes."""
-    columns = "Load No,unitNumber,driverName,scheduledStart,stop1_name,stop1_latitude,stop1_longitude,stop2_name"
+    columns = "Our Ref,unitNumber,driverName,scheduledStart,stop1_name,stop1_latitude,stop1_longitude,stop2_name"
     rows = [
         f"LOAD-{number},4101,Ann Lee,2026-12-01T08:00:00-06:00,Joliet,41.462,-88.125,Port Newark,{latitude},-74.1"
         for number, latitude in enumerate(("40.695", "40.7", "407"), start=1)
@@ -365,7 +365,7 @@ def preview_routes(page: "Page") -> None:
     text = "\n".join([f"{columns},stop2_latitude,stop2_longitude", *rows, ""]).encode()
     page.get_by_label("File").set_input_files({"name": "loads.csv", "mimeType": "text/csv", "buffer": text})
     page.get_by_role("button", name="Preview").click()
-    page.get_by_label("Field of the column Load No").fill("externalId")
+    page.get_by_label("Field of the column Our Ref").fill("externalId")
     page.get_by_role("button", name="Preview").click()
     page.get_by_role("heading", name="The first routes").wait_for()
 

@@ -31,7 +31,7 @@ from tests.ports import own_port
 from tests.service import Client
 
 COLUMNS = [
-    *("Load No", "unitNumber", "driverName", "scheduledStart"),
+    *("Our Ref", "unitNumber", "driverName", "scheduledStart"),
     *(f"stop{number}_{name}" for number in (1, 2) for name in ("name", "latitude", "longitude")),
     "Rate",
 ]
@@ -162,7 +162,7 @@ def test_a_table_is_pushed_with_its_own_columns_in_the_companys_time(folder: Fol
     file = folder.csv(row("=A1"), row("B", latitude="410"))
     profile = str(folder.path / "mapping.json")
 
-    done = folder.push(file, "--map", "externalId=Load No", "--save-mapping", profile)
+    done = folder.push(file, "--map", "externalId=Our Ref", "--save-mapping", profile)
     dry = folder.push(file, "--mapping", profile, "--dry-run", "--time-zone", "Asia/Tokyo")
 
     assert done.status == 2
@@ -179,9 +179,9 @@ def test_a_table_is_pushed_with_its_own_columns_in_the_companys_time(folder: Fol
 def test_a_preview_shows_what_would_be_sent_and_sends_nothing(folder: Folder) -> None:
     file = folder.csv(*(row(f"P-{number}") for number in range(9)))
 
-    shown = folder.push(file, "--map", "externalId=Load No", "--preview", "--time-zone", "America/Chicago").document
+    shown = folder.push(file, "--map", "externalId=Our Ref", "--preview", "--time-zone", "America/Chicago").document
 
-    assert shown["columns"]["externalId"] == "Load No"
+    assert shown["columns"]["externalId"] == "Our Ref"
     assert [one["body"]["externalId"] for one in shown["routes"]] == ["P-0", "P-1", "P-2"]
     local = TOMORROW.replace(tzinfo=ZoneInfo("America/Chicago"))
     assert shown["routes"][0]["body"]["scheduledStart"] == local.isoformat()
@@ -193,9 +193,9 @@ def test_people_see_sentences(folder: Folder, cli: Cli) -> None:
     file = folder.csv(row("A"), row("B", start="soon"))
     common = ("push", str(file), "--key-file", str(folder.key_file), "--url", folder.client.service.url)
 
-    preview = cli(*common, "--map", "externalId=Load No", "--preview")
-    dry = cli(*common, "--map", "externalId=Load No", "--dry-run")
-    done = cli(*common, "--map", "externalId=Load No")
+    preview = cli(*common, "--map", "externalId=Our Ref", "--preview")
+    dry = cli(*common, "--map", "externalId=Our Ref", "--dry-run")
+    done = cli(*common, "--map", "externalId=Our Ref")
 
     assert '"externalId": "A"' in preview.out
     assert "2 routes checked, 1 with faults; none was pushed" in dry.out
@@ -210,8 +210,8 @@ def test_people_see_sentences(folder: Folder, cli: Cli) -> None:
     ("options", "said"),
     [
         (("--map", "externalId"), "write it as FIELD=COLUMN"),
-        (("--map", "load=Load No"), "there is no field 'load'"),
-        (("--map", "externalId=Number"), "no column 'Number'; its columns are: Load No"),
+        (("--map", "load=Our Ref"), "there is no field 'load'"),
+        (("--map", "externalId=Number"), "no column 'Number'; its columns are: Our Ref"),
         (("--mapping", "none.json"), "cannot read none.json"),
         (("--time-zone", "Mars/Olympus"), "no time zone 'Mars/Olympus'"),
         (("--time-zone", "../../etc/passwd"), "no time zone"),

@@ -43,7 +43,14 @@ UNSURE = {
     "fills_identity/wex_posted.csv": "purchases",  # two cards read it alike
     "fleet/drivers.csv": "1 of its 9 columns",
     "routes/dispatch_by_time.csv": "nearly those of routes",  # its columns need a mapping
-    "routes/samsara_upload.csv": "nearly those of routes",
+    **dict.fromkeys(
+        (
+            *("routes/samsara_upload.csv", "routes/appointments.csv", "routes/amazon_relay_trips.csv"),
+            *("routes/three_ids.csv", "routes/loadsmart_loads.csv", "routes/optimoroute_orders.csv"),
+            "routes/mcleod_stops.csv",
+        ),
+        "nearly those of routes",
+    ),
     "kinds/trucks_and_prices.csv": "truck stops",
 }
 NO_FILES = {"kinds/signed_out.csv", "kinds/push.jsonl"}

@@ -32,9 +32,9 @@ from tests.ingress.console.records import stored_rows
 from tests.service import eventually
 
 START = datetime.now(UTC) + timedelta(hours=1)
-COLUMNS = "Load No,unit number,driverName,scheduledStart,stop1_name,stop1_latitude,stop1_longitude,"
+COLUMNS = "Our Ref,unit number,driverName,scheduledStart,stop1_name,stop1_latitude,stop1_longitude,"
 COLUMNS += "stop2_name,stop2_latitude,stop2_longitude,Rate"
-FIELDS = COLUMNS.replace("Load No", "externalId").replace("unit number", "unitNumber").replace("Rate", "")
+FIELDS = COLUMNS.replace("Our Ref", "externalId").replace("unit number", "unitNumber").replace("Rate", "")
 
 
 def row(load: str, *, start: str = f"{START:%Y-%m-%d %H:%M}", latitude: str = "41.4") -> str:
@@ -92,7 +92,7 @@ def test_the_preview_maps_columns_and_stores_nothing(world: World) -> None:
     mapped = send(browser, body, act="preview", column=FIELDS)
     refused = send(browser, body, act="push")
 
-    assert "The file lacks columns for externalId; its columns are: Load No, unit number" in words(first.text)
+    assert "The file lacks columns for externalId; its columns are: Our Ref, unit number" in words(first.text)
     fields = re.findall(r'name="column"[^>]*value="(\w*)"', first.text)
     assert ",".join(fields) == FIELDS.replace("externalId", "")
     assert "there is no such field" in wrong.text
@@ -204,7 +204,7 @@ def store(world: World, stored: StoredImport, given: Iterable[list[FileRoute]]) 
         company_id=stored.company_id,
         environment=Environment.LIVE,
         format="csv",
-        names=None,
+        fields=None,
         zone=ZoneInfo("UTC"),
         given=given,
     )

@@ -9,7 +9,15 @@ from starlette.responses import Response
 from domain.accounts.users import MAY_DISPATCH
 from domain.files.csvfiles import UnreadableFile
 from domain.files.route_files import FileFormat, format_of, open_route_file, read_columns
-from domain.files.route_layout import ROUTE_FIELDS, STOP_FIELDS, field_named
+from domain.files.route_layout import (
+    ROUTE_FIELDS,
+    SEQUENCE,
+    START_OF_STOPS,
+    STOP_FIELDS,
+    TIME_ZONE,
+    are_fields,
+    fields_of,
+)
 from domain.files.route_rows import FileRoute
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import RoutesFile
@@ -50,11 +58,11 @@ def take(page: Page, upload: Upload) -> Response:
         return response
     try:
         columns = read_columns(wanted.path, wanted.format)
-        with open_route_file(wanted.path, {}, wanted.zone, names=wanted.names, kind=wanted.format):
+        with open_route_file(wanted.path, {}, wanted.zone, fields=wanted.fields, kind=wanted.format):
             pass  # its columns suffice
     except UnreadableFile as error:
         raise unreadable(error, wanted) from None
-    if wanted.names is not None and len(wanted.names) != len(columns):
+    if wanted.fields is not None and len(wanted.fields) != len(columns):
         raise Refused(409, "The fields are those of another file", "Look at the preview of this one first.")
     return begin_import(page, upload, wanted, "/route-files")
 
@@ -66,13 +74,13 @@ def _wanted(page: Page, upload: Upload) -> RoutesFile:
     except UnreadableFile as error:
         raise Refused(400, "This file cannot be read", sentence(str(error))) from None
     typed = form.text("column", most=_LONGEST) if "column" in form.values else None
-    names = [name.strip() for name in typed.split(",")] if typed is not None and kind != "jsonl" else None
+    fields = [one.strip() for one in typed.split(",")] if typed is not None and kind != "jsonl" else None
     return RoutesFile(
         path=upload.path,
         company_id=page.company_id,
         environment=page.tenant.environment,
         format=kind,
-        names=names,
+        fields=fields,
         zone=ZoneInfo(page.session.time_zone),
     )
 
@@ -83,19 +91,19 @@ def _preview(page: Page, wanted: RoutesFile) -> Response:
         columns = read_columns(wanted.path, wanted.format)
     except UnreadableFile as error:
         raise unreadable(error, wanted) from None
-    names = wanted.names if wanted.names is not None and len(wanted.names) == len(columns) else None
+    fields = wanted.fields if wanted.fields is not None and len(wanted.fields) == len(columns) else None
     routes: list[dict[str, Any]] = []
     fault, passed_over = "", list[int]()
     try:
-        with open_route_file(wanted.path, {}, wanted.zone, names=names, kind=wanted.format) as file:
+        with open_route_file(wanted.path, {}, wanted.zone, fields=fields, kind=wanted.format) as file:
             routes = [_shown(one) for one in islice(file.routes, _SHOWN_ROUTES)]
             passed_over = file.passed_over[:_SHOWN_ROUTES]
     except UnreadableFile as error:
         fault = fault_of_file(error, wanted.path)
-    chosen = list(names) if names is not None else [field_named(column) for column in columns]
+    chosen = list(fields) if fields is not None else fields_of(columns)
     return page.render(
         "_route_file.html",
-        columns=list(zip(columns, chosen, [not name or bool(field_named(name)) for name in chosen], strict=True)),
+        columns=list(zip(columns, chosen, [not field or are_fields(field) for field in chosen], strict=True)),
         fields=_suggested(wanted.format),
         routes=routes,
         fault=fault,
@@ -108,7 +116,7 @@ def _suggested(kind: FileFormat) -> list[str]:
     if kind == "jsonl":
         return []
     stops = [f"stop{number}_{name}" for number in ("", *range(1, _SHOWN_STOPS + 1)) for name in STOP_FIELDS]
-    return [*ROUTE_FIELDS, *stops]
+    return [*ROUTE_FIELDS, START_OF_STOPS, TIME_ZONE, f"stop_{SEQUENCE}", *stops]
 
 
 def _shown(one: FileRoute) -> dict[str, Any]:
