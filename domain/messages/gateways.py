@@ -26,9 +26,10 @@ from apprise import AppriseAttachment
 from apprise.attachment.memory import AttachMemory
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of, is_mail
+from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, channel_of, gateway_of, is_mail
 from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.addresses import literal_address
+from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat
 from domain.messages.recipients import Recipients
 from domain.settings import Settings
 from domain.telemetry import tracing
@@ -115,6 +116,9 @@ def call_gateway(
     gateway.throttle = lambda *_, **__: None  # it would sleep; for Discord, as long as the last answer demanded
     recipients = recipients or Recipients()
     recipients.remember(gateway, url)
+    channel = channel_of(url)
+    if channel in RENDER_PLAIN_TEXT:
+        gateway.notify_format = _TEXT  # in another format Apprise would escape the text once more, and its links
     messenger = apprise.Apprise(asset=gateway.asset)
     messenger.add(gateway)
     attached = _attached(attachment) if is_mail(url) else None
@@ -122,7 +126,9 @@ def call_gateway(
         guard.recipients = recipients
         try:
             # Plain text: a name from outside must not act as markup.
-            if messenger.notify(title=title, body=body, body_format=_TEXT, attach=attached):
+            if messenger.notify(
+                title=for_chat(title, channel), body=for_chat(body, channel), body_format=_TEXT, attach=attached
+            ):
                 return None
             reason = "the gateway did not accept the message"
         except Exception as error:  # a plugin's bug is the gateway's failure, not ours

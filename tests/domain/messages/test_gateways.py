@@ -346,6 +346,15 @@ def test_a_name_is_no_markup_in_a_mail(format: str, expected: tuple[str, str]) -
     assert all(part in mail.replace("=\r\n", "") for part in expected), mail
 
 
+@pytest.mark.parametrize("format", ["", "?format=markdown", "?format=html"])
+def test_a_name_mentions_nobody_and_is_no_markdown_in_a_chat(gateway: Gateway, format: str) -> None:
+    url = f"mmost://{gateway.url.rpartition('@')[2].rstrip('/')}/token{format}"
+    assert send(url, body="1. A_1_ @all *7*\nhttps://fuel.example/d/a_b_c") is None
+
+    (received,) = gateway.received
+    assert received["text"] == "Fuel plan\r\n1. A\\_1\\_ @\u200ball \\*7\\*\nhttps://fuel.example/d/a_b_c"
+
+
 def test_a_file_goes_out_with_a_mail() -> None:
     with running_mail_server() as (port, mails):
         url = f"mailto://user:password@example.com?smtp={HOST}&port={port}&mode=insecure&to=cfo@example.com"

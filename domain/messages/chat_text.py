@@ -1,0 +1,21 @@
+"""Keeps the names in a text from acting in a chat: they mention nobody, and are no Markdown."""
+
+import re
+
+RENDER_PLAIN_TEXT = frozenset({"discord", "mmost", "mmosts"})
+"""Chats that render Markdown in every text, also in one that Apprise hands over as plain text."""
+
+_MENTION_BY_NAME = RENDER_PLAIN_TEXT | {"rocket", "rockets", "tgram", "zulip"}
+"""Chats that notify the person, or everyone, whose name stands behind an `@` in a text. The others need a reference in
+angle brackets, which Apprise escapes."""
+
+_MENTION = re.compile(r"@(?=\S)")
+_MARKDOWN = re.compile(r"(?P<link>https?://\S+)|[\\*_~`|\[<]|^[#>]", re.MULTILINE)
+"""Signs that act in Markdown, the last two at the beginning of a line only. An escape would change a link."""
+
+
+def for_chat(text: str, channel: str) -> str:
+    """The text, for a chat of this kind. An invisible space behind each `@` keeps the name from being a mention."""
+    if channel in RENDER_PLAIN_TEXT:
+        text = _MARKDOWN.sub(lambda found: found[0] if found["link"] else f"\\{found[0]}", text)
+    return _MENTION.sub("@\u200b", text) if channel in _MENTION_BY_NAME else text
