@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
+from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
@@ -188,6 +189,24 @@ def test_without_webgl_the_list_is_the_map_page(people: People, service: Service
         client.post_fixes(NEWARK, at=datetime.now(UTC) + timedelta(seconds=30), fuelPercent=41, count=1)
         expect(truck).to_contain_text("fuel 41 %")
         assert_accessible(page)
+
+
+def test_a_truck_that_joins_the_fleet_has_its_place_in_the_list_of_the_map(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        page = people.page(Role.VIEWER, client.fleet)
+        page.goto("/map")
+        see_trucks(page)
+        listed = page.locator("#trucks li strong")
+        expect(listed).to_have_text(["101", "102"])
+        add = "INSERT INTO vehicles (id, company_id, unit_number) VALUES (%s, %s, %s)"
+        with service.database.transaction() as connection:
+            connection.cursor().executemany(
+                add, [(new_id(), client.fleet.company_id, unit) for unit in (None, "1015", "103", "100")]
+            )
+        expect(listed).to_have_text(["100", "101", "1015", "102", "103", "no unit number"])
+        with service.database.transaction() as connection:
+            connection.execute("UPDATE vehicles SET unit_number = '99' WHERE id = %s", (client.fleet.trucks[0],))
+        expect(listed).to_have_text(["100", "1015", "102", "103", "99", "no unit number"])
 
 
 def test_pages_of_another_company_are_not_found(people: People, service: Service) -> None:

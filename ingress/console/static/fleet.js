@@ -185,12 +185,26 @@ const followView = () => {
   if (source && full.hidden && (!holds(asked, view) || area(asked) > 40 * area(view))) listen();
 };
 
+/** Puts trucks that are new, or have another unit number, in their places. One without a number comes last. */
+const place = (joining) => {
+  for (const truck of joining) trucks.delete(truck[ID]);
+  const rows = [...trucks.values()];
+  for (const truck of joining) {
+    const unit = truck[UNIT];
+    const next = rows.findIndex((other) => unit && (!other[UNIT] || unit < other[UNIT]));
+    rows.splice(next < 0 ? rows.length : next, 0, truck);
+  }
+  trucks.clear();
+  for (const truck of rows) trucks.set(truck[ID], truck);
+};
 const take = (changed) => {
+  if (!changed.length) return;
+  const joining = changed.filter((truck) => truck.length > 1 && trucks.get(truck[ID])?.[UNIT] !== truck[UNIT]);
   for (const truck of changed) {
     if (truck.length === 1) trucks.delete(truck[ID]);
     else trucks.set(truck[ID], truck);
   }
-  if (!changed.length) return;
+  if (joining.length) place(joining);
   showList();
   draw();
 };
