@@ -69,7 +69,8 @@ class RouteNeed(Need):
         """Gives the first of its routes."""
         return f"""
             (SELECT '{self.kind}' AS kind, id, external_id, at, detail, count(*) OVER () AS routes
-             FROM (SELECT r.id, r.external_id, {self.columns} {self.source} LIMIT {MOST_OF_A_NEED}) AS found
+             FROM (SELECT r.id, r.external_id, {self.columns} {self.source}
+                   ORDER BY {self.order}, id LIMIT {MOST_OF_A_NEED}) AS found
              ORDER BY {self.order}, id LIMIT {MOST_NAMED})
         """
 

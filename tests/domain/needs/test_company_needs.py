@@ -8,7 +8,7 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.needs.need_counts import count_needs
-from domain.needs.route_needs import MOST_NAMED, ROUTE_NEEDS, find_routes_in_need
+from domain.needs.route_needs import MOST_NAMED, MOST_OF_A_NEED, ROUTE_NEEDS, find_routes_in_need
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 
@@ -68,6 +68,25 @@ def test_each_need_names_its_routes(connection: Connection, fleet: Fleet) -> Non
     assert found["error"].detail == "no station"
     assert found["low_fuel"].detail == "LOW FUEL: stop"
     assert found["message_failed"].detail == "no contact"
+
+
+def test_the_first_routes_of_a_need_are_the_first_of_all_not_of_those_that_are_counted(
+    connection: Connection, fleet: Fleet
+) -> None:
+    fail = "UPDATE routes SET status = 'error', updated_at = %s WHERE id = %s"
+    before = imported(connection, fleet.live, now=NOW, externalId="BEFORE")
+    connection.execute(fail, (NOW - timedelta(hours=1), before))
+    connection.execute(
+        "INSERT INTO routes SELECT (jsonb_populate_record(r, jsonb_build_object("
+        " 'id', lpad(to_hex(n), 32, '0')::uuid, 'external_id', 'BEFORE-' || n,"
+        " 'scheduled_start', scheduled_start + (n - %(most)s) * interval '1 s'"
+        "))).* FROM routes r, generate_series(1, 2 * %(most)s::int) AS n WHERE r.id = %(before)s",
+        {"most": MOST_OF_A_NEED, "before": before},
+    )
+    newest = imported(connection, fleet.live, now=NOW, externalId="NEWEST")  # the last by id, not by start
+    connection.execute(fail, (NOW, newest))
+    (need,) = find_routes_in_need(connection, fleet.live, now=NOW)
+    assert (need.routes, need.named[0].external_id) == (MOST_OF_A_NEED, "NEWEST")
 
 
 def test_a_truck_is_late_after_the_window_of_its_next_stop(connection: Connection, fleet: Fleet) -> None:
