@@ -12,12 +12,10 @@ import pytest
 from rich.console import Console
 
 from deploy.cli.failures import CommandFailed
-from tests.benchmarks import harness
 from tests.benchmarks.__main__ import bench as command
 from tests.benchmarks.harness import Bench, new_progress
 from tests.benchmarks.load import LoadFailed
 from tests.browser.pages import PAGES
-from tests.forking import exit_status, fork, forked_spec
 
 pytestmark = pytest.mark.servers
 
@@ -48,29 +46,35 @@ class Measured(NamedTuple):
         return [figure for figure in self.document["figures"] if figure["work"].startswith(work)]
 
 
-def _measure(file: Path, screen: Path, temporary: Path) -> None:
-    """Runs benchmarks in this process, which was forked, and forks the processes that they start. Ten people click five
-    times a second in `console`: in less than 0.2 s, no click may be counted."""
-    os.dup2(os.open(screen, os.O_WRONLY | os.O_CREAT), 1)
-    os.environ["FUELROUTE_IMPORT_WAIT_SECONDS"] = "0.5"
-    tempfile.tempdir = str(temporary)
-    vars(harness)["process_spec"] = forked_spec
-    sizes: dict[str, Any] = {"rounds": 1, "seconds": 0.2, "routes": 1000, "fills": 300, "prices": 200}
-    command(["push", "console", "files"], file, ingress=[1], minutes=1, **sizes)
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    """Tiny runs."""
+    """Tiny runs. Ten people click five times a second in `console`: in less than 0.2 s, no click may be counted."""
     folder = tmp_path_factory.mktemp("bench")
-    file, screen, temporary = folder / "figures.json", folder / "screen.txt", folder / "temporary"
+    file, temporary = folder / "figures.json", folder / "temporary"
     temporary.mkdir()
+    sizes = (
+        "--seconds",
+        "0.2",
+        "--rounds",
+        "1",
+        "--ingress",
+        "1",
+        "--routes",
+        "1000",
+        "--fills",
+        "300",
+        "--prices",
+        "200",
+    )
 
-    running = fork(_measure, file, screen, temporary, daemon=False)
-    running.join()
+    done = bench(
+        *("push", "console", "files", *sizes, "--json", str(file)),
+        temporary=temporary,
+        FUELROUTE_IMPORT_WAIT_SECONDS="0.5",
+    )
 
-    assert exit_status(running) == 0, screen.read_text()
-    return Measured(screen.read_text(), json.loads(file.read_text()), list(temporary.iterdir()))
+    assert done.returncode == 0, done.stderr
+    return Measured(done.stdout, json.loads(file.read_text()), list(temporary.iterdir()))
 
 
 def test_a_benchmark_shows_and_writes_its_figures(measured: Measured) -> None:
