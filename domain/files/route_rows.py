@@ -282,7 +282,8 @@ _FARTHEST_SOUTH = -60
 _MOST_DEGREES_OF_A_LEG = 90
 """Furthest distance in degrees between two stops; from Alaska to Maine it is 83."""
 _EAST_OF_EUROPE = 52
-"""The longitude from which a place is in Asia. North America lies beyond -52, and there without its minus."""
+"""The longitude from which a place north of the equator is in Asia. North America lies west of -52, so it is there if
+its minus is missing."""
 
 
 def _find_wrong_places(draft: RouteDraft) -> None:
@@ -297,7 +298,7 @@ def _find_wrong_places(draft: RouteDraft) -> None:
             draft.faults.setdefault(at, "0, 0 is a place in the sea: the address was not found")
         elif latitude < _FARTHEST_SOUTH:
             draft.faults.setdefault(at, "there are no roads so far south: are latitude and longitude exchanged?")
-        elif longitude >= _EAST_OF_EUROPE:
+        elif latitude > 0 and longitude >= _EAST_OF_EUROPE:
             draft.faults.setdefault(f"stops[{number}].longitude", "the place is in Asia: is a minus missing?")
         elif before is not None and abs(longitude - before) > _MOST_DEGREES_OF_A_LEG:
             draft.faults.setdefault(

@@ -252,6 +252,16 @@ def test_a_route_whose_longitudes_all_lack_their_minus_is_refused(tmp_path: Path
     assert route.fault.count("the place is in Asia: is a minus missing?") == 2
 
 
+def test_a_route_of_australia_is_read(tmp_path: Path) -> None:
+    sydney = {"stop1_latitude": "-33.9", "stop1_longitude": "150.9"}
+    places = sydney | {"stop2_latitude": "-37.8", "stop2_longitude": "144.8"}
+    row = [places.get(name, cell) for name, cell in zip(WIDE, WIDE_ROW, strict=True)]
+
+    (route,), _ = read(csv_file(tmp_path, WIDE, row))
+
+    assert route.fault == ""
+
+
 def test_the_start_is_that_of_the_first_stop_by_number(tmp_path: Path) -> None:
     names = ["externalId", "unitNumber", "driverName", "ETA", "stop_sequence", *LONG[4:]]
     late = ["A", "101", "Ann Lee", "2026-12-02 09:30", "2", "Newark", "40.7", "-74.1"]
