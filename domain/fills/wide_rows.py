@@ -29,9 +29,9 @@ WIDE_FUELS = (
     WideFuel("diesel_2", Fuel.TRACTOR, "number 2 diesel"),
     WideFuel("diesel_1", Fuel.TRACTOR, "number 1 diesel"),
     WideFuel("reefer", Fuel.REEFER, "reefer fuel"),
-    WideFuel("reefer_2", Fuel.REEFER, "a second reefer fuel"),
+    WideFuel("reefer_2", Fuel.REEFER, "second reefer fuel"),
     WideFuel("def", Fuel.DEF, "DEF"),
-    WideFuel("def_2", Fuel.DEF, "a second DEF"),
+    WideFuel("def_2", Fuel.DEF, "second DEF"),
     WideFuel("other_fuel", Fuel.OTHER, "other fuel"),
 )
 

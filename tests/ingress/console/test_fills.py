@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -114,6 +115,10 @@ def test_the_preview_maps_columns_and_stores_nothing(world: World, fleet: Fleet)
     assert "90.00 $300.60" in words(mapped.text)
     assert "<b>" not in mapped.text
     assert "line 2" in words(mapped.text)
+    choices = dict(re.findall(r'<option value="(\w+)"[^>]* title="[^"]*">([^<]+)</option>', mapped.text))
+    assert choices["card"] == "card number"
+    assert max(map(len, choices.values())) < 50, "a phone cuts off longer ones"
+    assert len(set(choices.values())) == len(choices)
     assert stored(world, fleet) == []
     answer = send(browser, body, act="import", profile="generic", column="date,unit,state,item,quantity,amount")
     eventually(lambda: stored(world, fleet), lambda rows: len(rows) == 1)
