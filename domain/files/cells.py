@@ -147,10 +147,12 @@ def _bare(written: str) -> tuple[bool, str]:
 
 
 def writes_commas(cells: Iterable[Cell]) -> bool:
-    """True if a number has a comma before its decimals, beyond doubt: 33,20."""
-    return any(isinstance(cell, str) and "," in cell and _WITH_COMMA.fullmatch(_bare(cell)[1]) for cell in cells)
+    """True if a number has a comma before its decimals beyond doubt, as 33,20, and none has a point there."""
+    told = [_bare(cell)[1] for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
+    return any(map(_WITH_COMMA.fullmatch, told)) and not any(map(_WITH_POINT.fullmatch, told))
 
 
+_WITH_POINT = re.compile(r"[\d,]*\.(?:\d{1,2}|\d{4,})", re.ASCII)
 _THREE_DECIMALS = re.compile(r"(?<=\d),\d{3}(?=\D*$)", re.ASCII)
 _THREE_BEHIND_POINT = re.compile(r"\d{1,3}\.\d{3}", re.ASCII)
 

@@ -425,6 +425,8 @@ def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: P
         ("1.400,125", "2.308,81", (369.874, 2308.81)),
         ("400.125", "659,81", None),
         ("400,125", "660", None),
+        ("1,234", "2034.87", (325.988, 2034.87)),
+        ("1,234", "2,034.87", (325.988, 2034.87)),
     ],
 )
 def test_three_digits_behind_a_comma_are_decimals_where_other_numbers_have_decimals_behind_one(
