@@ -1,4 +1,5 @@
-"""Reads the first sheet of an Excel file in a process of its own, and writes its rows to the standard output.
+"""Reads the first sheet of an Excel file in a process of its own, and writes its rows to the standard output. If it is
+empty, and one other sheet has a table, that one is read.
 
 python-calamine holds a sheet whole. A file of five kilobytes may say that its last cell is XFD1048576, and the reader
 then asks for half a terabyte, which ends its process. So the process is not ours, and the system bounds its memory and
@@ -45,10 +46,14 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with python_calamine.load_workbook(path) as book:
-            for portion in _portions(book.get_sheet_by_index(0).iter_rows()):
-                sys.stdout.buffer.write(msgspec.json.encode(portion) + b"\n")
+            further = None
+            if not _write(book.get_sheet_by_index(0)):
+                further = list(_further_sheets(book))
+                if len(further) == 1:  # a vendor has moved the table, and left its old sheet empty
+                    _write(book.get_sheet_by_name(further.pop()))
             sys.stdout.close()  # the other sheets may take long, and the caller does not wait for ever
-            print("\n".join(_further_sheets(book)), file=sys.stderr)
+            names = _further_sheets(book) if further is None else further
+            print("\n".join(" ".join(name.split()) for name in names), file=sys.stderr)
     except OSError as error:
         print(error.strerror or error, file=sys.stderr)
         return NO_FILE
@@ -60,6 +65,15 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
         print(error, file=sys.stderr)
         return NO_EXCEL
     return 0
+
+
+def _write(sheet: Any) -> bool:
+    """Write the rows of a sheet. True if it has some."""
+    has_rows = False
+    for portion in _portions(sheet.iter_rows()):
+        sys.stdout.buffer.write(msgspec.json.encode(portion) + b"\n")
+        has_rows = has_rows or bool(portion)
+    return has_rows
 
 
 _FEWEST_ROWS = 2
@@ -76,7 +90,7 @@ def _further_sheets(book: Any) -> Iterator[str]:
         rows = book.get_sheet_by_name(sheet.name).iter_rows()
         wide = (row for row in rows if sum(cell != "" for cell in row) >= _FEWEST_CELLS)
         if sum(1 for _ in islice(wide, _FEWEST_ROWS)) == _FEWEST_ROWS:
-            yield " ".join(sheet.name.split())
+            yield sheet.name
 
 
 def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]]:

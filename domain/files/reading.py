@@ -136,7 +136,7 @@ def best_fits(
     """The profiles that fit the first rows of a file best: one, or several that read it differently. `further` tells
     of other sheets. Raises UnreadableFile, which says what to do, if none fits."""
     if not first:
-        raise UnreadableFile("the file is empty")
+        raise UnreadableFile("; ".join(["the first sheet is empty", *further] if further else ["the file is empty"]))
     complete = [one for one in _fits(first, kept, record) if len(one.places) == len(one.profile.columns)]
     known = [one for one in profiles if _is_recognized(first, one)]
     fits = complete or _fits(first, known, record) or _fits(first, kept, record)

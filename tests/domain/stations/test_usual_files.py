@@ -9,7 +9,7 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.files.csvfiles import UnreadableFile
-from domain.files.reading import recognize
+from domain.files.reading import first_rows, recognize
 from domain.stations.chains import store_number
 from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
@@ -130,6 +130,15 @@ def test_a_cover_sheet_tells_where_the_rows_are(tmp_path: Path) -> None:
     path = workbook(tmp_path / "prices.xlsx", Cover=["ACME"], Prices=[HEADER, ELKHART])
 
     with pytest.raises(UnreadableFile, match="the sheet 'Prices' has rows, too"):
+        recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
+
+
+def test_a_table_behind_an_empty_sheet_is_read_if_there_is_only_one(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "prices.xlsx", Old=[], Legend=["Retail,the price on the sign"], New=[HEADER, ELKHART])
+    assert [row.line for row in first_rows(path)] == [1, 2]
+
+    path = workbook(tmp_path / "prices.xlsx", Old=[], US=[HEADER, ELKHART], Canada=[HEADER, ELKHART])
+    with pytest.raises(UnreadableFile, match=r"the first sheet is empty; the sheet 'US' has rows.*'Canada' has rows"):
         recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
 
 
