@@ -146,12 +146,15 @@ def _bare(written: str) -> tuple[bool, str]:
     return is_negative, _AROUND.sub("", text)
 
 
-def writes_commas(cells: Iterable[Cell]) -> bool:
-    """True if a number has a comma before its decimals beyond doubt, as 33,20, and none has a point there."""
+def writes_commas(cells: Iterable[Cell], *, has_thousands: bool) -> bool:
+    """True if a number has a comma before its decimals beyond doubt, as 33,20, and none has a point there. Three digits
+    behind a comma may be thousands, if a number can be as large."""
     told = [_bare(cell)[1] for cell in cells if isinstance(cell, str) and not cell.isdecimal()]
-    return any(map(_WITH_COMMA.fullmatch, told)) and not any(map(_WITH_POINT.fullmatch, told))
+    pattern = _WITH_COMMA if has_thousands else _WITH_ANY_COMMA
+    return any(map(pattern.fullmatch, told)) and not any(map(_WITH_POINT.fullmatch, told))
 
 
+_WITH_ANY_COMMA = re.compile(r"\d{1,3},\d+", re.ASCII)
 _WITH_POINT = re.compile(r"[\d,]*\.(?:\d{1,2}|\d{4,})", re.ASCII)
 _THREE_DECIMALS = re.compile(r"(?<=\d),\d{3}(?=\D*$)", re.ASCII)
 _THREE_BEHIND_POINT = re.compile(r"\d{1,3}\.\d{3}", re.ASCII)

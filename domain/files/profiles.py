@@ -38,6 +38,8 @@ class RecordFields(NamedTuple):
     has_marks: bool = False
     """True if a mark such as `N/A` in place of a number or a day counts as an empty cell; otherwise it is a fault of
     the row."""
+    has_thousands: bool = True
+    """False if no number reaches a thousand: `1,659` then has decimals behind its comma."""
 
     def field(self, name: str) -> RecordField | None:
         return next((field for field in self.fields if field.name == name), None)

@@ -86,7 +86,8 @@ def open_profiled(
         named = next(row for row in first if row.line == heading.line)
         sample = [row for row in first if row.line > heading.line]
         numeric = [index for place in places if is_numeric(place.field) for index in place.indexes]
-        has_commas = writes_commas(cell for row in sample for cell in _cells_at(row, numeric))
+        written = (cell for row in sample for cell in _cells_at(row, numeric))
+        has_commas = writes_commas(written, has_thousands=record.has_thousands)
         readers = [
             field_reader(place, profile, zone, has_marks=record.has_marks, has_commas=has_commas) for place in places
         ]

@@ -74,6 +74,7 @@ PRICE_FIELDS = RecordFields(
     ),
     (("code", "card_code", "city", "name"), ("retail_price", "net_price")),
     has_marks=True,
+    has_thousands=False,
 )
 
 _PLACE = {

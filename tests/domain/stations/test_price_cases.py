@@ -116,6 +116,7 @@ def test_net_prices_reach_the_station_of_their_chain(
     [
         ("canada.csv", {"P803": 5.405, "P789": 5.378}),
         ("units_in_names.csv", {"P803": 5.405, "P789": 5.378}),
+        ("commas.csv", {"P803": 5.405, "P789": 5.378}),
         ("loves_list.csv", {"L305": 4.299, "L210": 4.359}),
         ("esso_cents.csv", {"53936": 5.286, "59467": 6.127}),
         ("opis_repeats.csv", {"W7": 3.007, "T20": 3.359}),
