@@ -76,6 +76,7 @@ class KnownStations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
         self._named: dict[tuple[str | None, str | None, str | None], _Named] = {}
+        self._states: dict[tuple[str, str], str | None] = {}
         self._by_number: dict[str, list[KnownStation]] | None = None
         self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
         self._by_square: dict[tuple[int, int], list[KnownStation]] | None = None
@@ -110,6 +111,12 @@ class KnownStations:
     def state_of(self, name: str, city: str) -> str | None:
         """The state of a purchase whose row has none: that of the store with the number in its place's name, if the
         chain counts its stores throughout the continent. None if no such store is known in that town, or several."""
+        key = name, city
+        if key not in self._states:
+            self._states[key] = self._find_state(name, city)
+        return self._states[key]
+
+    def _find_state(self, name: str, city: str) -> str | None:
         printed, number = place_name(name, city), store_number(name.replace("_", " "))
         if printed.numbers != {number}:
             return None
