@@ -48,11 +48,12 @@ class WideFill(NamedTuple):
 
 def is_wide(given: Mapping[str, Any]) -> bool:
     """True for a row with gallons of several fuels, and none of its own; also for a row of such a file with neither
-    gallons nor an amount, which is about no fuel."""
-    if given.get("quantity") is not None or _QUANTITIES.isdisjoint(given):
+    gallons nor an amount, which is about no fuel. A zero is no gallons beside those of another fuel."""
+    own = given.get("quantity")
+    if own or _QUANTITIES.isdisjoint(given):
         return False
-    if any(given.get(name) is not None for name in _QUANTITIES):
-        return True
+    if others := [given[name] for name in _QUANTITIES if given.get(name) is not None]:
+        return own is None or any(others)
     return "quantity" not in given and not any(given.get(name) for name in _OWN_FIGURES)
 
 

@@ -413,8 +413,16 @@ def test_a_price_may_be_of_another_unit_than_the_quantity(tmp_path: Path, names:
 
 def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
-    path.write_text("Date,Unit,State,Product,Gallons,Reefer Gallons,Amount\n11/21/2026,7,IL,ULSD,100,0,350\n")
-    assert read(path).fills == [("7", "IL", "tractor", 100.0, 350.0)]
+    path.write_text(
+        "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount\n"
+        "11/21/2026,7,IL,ULSD,100,0,,350\n"
+        "11/22/2026,7,IL,,0,20,70,\n"
+        "11/23/2026,7,IL,,0,0,0,\n"
+        "11/24/2026,7,IL,ULSD,0,0,,350\n"
+    )
+    found = read(path)
+    assert found.fills == [("7", "IL", "tractor", 100.0, 350.0), ("7", "IL", "reefer", 20.0, 70.0)]
+    assert (found.passed_over, found.refused) == (1, {5: "the quantity is missing or zero"})
 
 
 @pytest.mark.parametrize(
