@@ -19,7 +19,7 @@ from domain.planning.reasons import CHOSEN
 from domain.planning.road_notes import road_in_words
 from domain.planning.ways_out import way_out_in_words
 from domain.text import printable
-from domain.wording import dollars_in_words
+from domain.wording import counted, dollars_in_words
 
 
 def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
@@ -136,7 +136,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     if inputs["leftover_value_per_gallon"]:
         yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
     yield "objective", inputs["objective"], policy
-    yield "prices", f"{explanation['candidates_total']} candidates", _priced(prices, made_at)
+    yield "prices", counted(explanation["candidates_total"], "candidate"), _priced(prices, made_at)
     for closed in prices.get("closed", []):
         why = "refused by the driver" if closed.get("refused") else "closed"
         yield why, f"mile {closed['mile']:.1f}", f"{closed['name']}, until {_moment(closed['closed_until'])}"
@@ -191,14 +191,15 @@ def _expected_there(fuel: FuelOrigin) -> str:
 
 def _priced(prices: PriceOrigin, made_at: str) -> str:
     imported_at, oldest_at = prices["imported_at"], prices["oldest_at"]
-    parts = ["imported" if imported_at is None else f"imported {_since(imported_at, made_at)} before"]
+    parts = ["never imported" if imported_at is None else f"imported {_since(imported_at, made_at)} before"]
     if oldest_at is not None:
         parts.append(f"the oldest {_since(oldest_at, made_at)} old")
     parts += [
-        f"{count} stations left out: {why.replace('_', ' ')}" for why, count in prices["stations_left_out"].items()
+        f"{counted(count, 'station')} left out: {why.replace('_', ' ')}"
+        for why, count in prices["stations_left_out"].items()
     ]
     if prices["stations_without_tax_rate"]:
-        parts.append(f"{prices['stations_without_tax_rate']} stations without a tax rate")
+        parts.append(f"{counted(prices['stations_without_tax_rate'], 'station')} without a tax rate")
     return ", ".join(parts)
 
 
@@ -223,7 +224,7 @@ def _moment(moment: str) -> str:
 def _candidates(explanation: RouteExplanation) -> Table:
     candidates, total = explanation["candidates"], explanation["candidates_total"]
     shown = f"{len(candidates)} of " if len(candidates) < total else ""
-    table = Table(title=f"{shown}{total} candidates in the corridor", box=None, pad_edge=False)
+    table = Table(title=f"{shown}{counted(total, 'candidate')} in the corridor", box=None, pad_edge=False)
     for heading in ("mile", "id", "station", "net $", "adjusted $", "detour mi", "gallons", "why", "costs more"):
         table.add_column(heading, justify="left" if heading in ("id", "station", "why") else "right", no_wrap=True)
     for one in candidates:

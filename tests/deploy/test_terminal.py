@@ -149,6 +149,8 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert steers(printed) == []
     assert not [line for line in printed.splitlines() if line.lstrip().startswith("rte_forged")]
     assert "-$1.00" in printed
+    assert "1 candidate  never imported" in printed
+    assert "1 candidate in the corridor" in printed
     assert "[red]x[/nothing]" in printed
     (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
     assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
