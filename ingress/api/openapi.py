@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import metadata
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -351,4 +352,7 @@ def _given(name: str, kind: str = "string") -> Json:
 
 def _components(shapes: list[type[msgspec.Struct]]) -> Json:
     _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
+    for schema in components.values():
+        if "description" in schema:  # a docstring, of which Python removes the indentation from 3.13 on
+            schema["description"] = cleandoc(schema["description"])
     return components

@@ -32,9 +32,9 @@ class ChoiceKind(StrEnum):
     """
     The condition of a choice, another plan that the driver may take in place of his.
 
-        CHEAPEST is the plan without a condition, for a driver who has chosen another one before. The stations of
-        OTHER_CHAIN, EARLIER, LATER and AMENITIES are those of the first fuel stop; AMENITIES are parking and showers that
-        the planned one lacks.
+    CHEAPEST is the plan without a condition, for a driver who has chosen another one before. The stations of
+    OTHER_CHAIN, EARLIER, LATER and AMENITIES are those of the first fuel stop; AMENITIES are parking and showers that
+    the planned one lacks.
     """
 
     amenities = "amenities"
@@ -223,9 +223,9 @@ class Objective(StrEnum):
     """
     The sum that a plan keeps as small as possible.
 
-        Fuel tax is owed by miles driven in a state, wherever the fuel was bought. The tax paid at the pump is credited
-        (International Fuel Tax Agreement). So the cost of a gallon for the company is the price less the tax in it, and
-        TAX_ADJUSTED compares that cost.
+    Fuel tax is owed by miles driven in a state, wherever the fuel was bought. The tax paid at the pump is credited
+    (International Fuel Tax Agreement). So the cost of a gallon for the company is the price less the tax in it, and
+    TAX_ADJUSTED compares that cost.
     """
 
     pump = "pump"
@@ -310,7 +310,7 @@ class PreviewAlternative(Struct, kw_only=True):
 class PreviewInput(Struct, kw_only=True):
     """
     The load: `stops`, or `routeId`. The body of a pushed route is a valid one; what it has beyond that is
-        ignored.
+    ignored.
     """
 
     stops: (
@@ -355,7 +355,7 @@ class PreviewSecondWay(Struct, kw_only=True):
 class PreviewState(Struct, kw_only=True):
     """
     A state on the way. The tax is that of a fuel tax return: by the gallons burned less those bought there, and the
-        surcharge by the gallons burned. It is null where no rate is known.
+    surcharge by the gallons burned. It is null where no rate is known.
     """
 
     state: str
@@ -410,7 +410,7 @@ class PreviewVehicle(Struct, kw_only=True):
 class PreviewVehicleInput(Struct, kw_only=True):
     """
     The truck: one of the fleet, by `unitNumber` or `vin`, or any, by its tank, mileage and level. What is given here
-        counts before what the fleet knows.
+    counts before what the fleet knows.
     """
 
     unit_number: str | UnsetType | None = field(name="unitNumber", default=UNSET)
@@ -475,7 +475,7 @@ class RouteInput(Struct, kw_only=True):
 class RouteList(Struct, kw_only=True):
     """
     One page of routes, newest scheduled start first; with `updatedSince` or `cursor`, in the order of their last
-        changes.
+    changes.
     """
 
     data: list[Route]
@@ -542,7 +542,7 @@ class RouteVehicle(Struct, kw_only=True):
 class SimpleWay(Struct, kw_only=True):
     """
     The cost of a simple way of fueling, by the prices that the plan compares: stops included, and less the worth of
-        the fuel that it leaves in the tank. Null where the truck runs dry.
+    the fuel that it leaves in the tank. Null where the truck runs dry.
     """
 
     name: str

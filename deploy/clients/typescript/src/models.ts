@@ -204,7 +204,7 @@ export type components = {
         /**
          * RouteList
          * @description One page of routes, newest scheduled start first; with `updatedSince` or `cursor`, in the order of their last
-         *         changes.
+         *     changes.
          */
         RouteList: {
             data: components["schemas"]["Route"][];
@@ -265,7 +265,7 @@ export type components = {
         /**
          * PreviewInput
          * @description The load: `stops`, or `routeId`. The body of a pushed route is a valid one; what it has beyond that is
-         *         ignored.
+         *     ignored.
          */
         PreviewInput: {
             /** @description In driving order; the truck begins at the first one. */
@@ -301,7 +301,7 @@ export type components = {
         /**
          * PreviewVehicleInput
          * @description The truck: one of the fleet, by `unitNumber` or `vin`, or any, by its tank, mileage and level. What is given here
-         *         counts before what the fleet knows.
+         *     counts before what the fleet knows.
          */
         PreviewVehicleInput: {
             unitNumber?: string | null;
@@ -345,9 +345,9 @@ export type components = {
          * Objective
          * @description The sum that a plan keeps as small as possible.
          *
-         *         Fuel tax is owed by miles driven in a state, wherever the fuel was bought. The tax paid at the pump is credited
-         *         (International Fuel Tax Agreement). So the cost of a gallon for the company is the price less the tax in it, and
-         *         TAX_ADJUSTED compares that cost.
+         *     Fuel tax is owed by miles driven in a state, wherever the fuel was bought. The tax paid at the pump is credited
+         *     (International Fuel Tax Agreement). So the cost of a gallon for the company is the price less the tax in it, and
+         *     TAX_ADJUSTED compares that cost.
          * @enum {string}
          */
         Objective: "pump" | "tax-adjusted";
@@ -419,7 +419,7 @@ export type components = {
         /**
          * PreviewState
          * @description A state on the way. The tax is that of a fuel tax return: by the gallons burned less those bought there, and the
-         *         surcharge by the gallons burned. It is null where no rate is known.
+         *     surcharge by the gallons burned. It is null where no rate is known.
          */
         PreviewState: {
             state: string;
@@ -468,16 +468,16 @@ export type components = {
          * ChoiceKind
          * @description The condition of a choice, another plan that the driver may take in place of his.
          *
-         *         CHEAPEST is the plan without a condition, for a driver who has chosen another one before. The stations of
-         *         OTHER_CHAIN, EARLIER, LATER and AMENITIES are those of the first fuel stop; AMENITIES are parking and showers that
-         *         the planned one lacks.
+         *     CHEAPEST is the plan without a condition, for a driver who has chosen another one before. The stations of
+         *     OTHER_CHAIN, EARLIER, LATER and AMENITIES are those of the first fuel stop; AMENITIES are parking and showers that
+         *     the planned one lacks.
          * @enum {string}
          */
         ChoiceKind: "amenities" | "cheapest" | "earlier" | "fewer_stops" | "later" | "other_chain";
         /**
          * SimpleWay
          * @description The cost of a simple way of fueling, by the prices that the plan compares: stops included, and less the worth of
-         *         the fuel that it leaves in the tank. Null where the truck runs dry.
+         *     the fuel that it leaves in the tank. Null where the truck runs dry.
          */
         SimpleWay: {
             name: string;
