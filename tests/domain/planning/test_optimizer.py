@@ -42,13 +42,14 @@ def agree(trip: Trip) -> bool:
     return True
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", [0, 1, 2, 3, 8])
 def test_random_trips_agree_with_the_milp(block: int) -> None:
+    """Block 8 alone, of the first ten, finds a fault in the merging of cost functions."""
     feasible = [agree(random_trip(seed)) for seed in range(block * 60, block * 60 + 60)]
     assert 10 < sum(feasible) < 50
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 def test_random_trips_with_floors_agree_with_the_milp(block: int) -> None:
     feasible = [agree(with_random_floors(random_trip(seed))) for seed in range(3000 + block * 40, 3040 + block * 40)]
     assert sum(feasible) > 5
@@ -56,7 +57,7 @@ def test_random_trips_with_floors_agree_with_the_milp(block: int) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trips_with_and_without_each_limit_agree_with_the_milp(variant: str) -> None:
-    for seed in range(1000, 1030):
+    for seed in range(1000, 1022):
         agree(VARIANTS[variant](random_trip(seed)))
 
 
