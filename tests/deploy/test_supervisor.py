@@ -14,6 +14,7 @@ import pytest
 
 from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import StartFailed, Supervisor
+from domain.database.connections import Connection
 from tests.deploy.test_embedded import is_running, members, python
 from tests.rows import named
 from tests.servers import CopiedPostgres
@@ -40,9 +41,8 @@ def says_up(name: str, folder: Path) -> bool:
     return log.exists() and "up" in log.read_text()
 
 
-def test_names_are_compared_without_case_in_any_alphabet(data: Path) -> None:
-    with running(EmbeddedPostgres(data, durable=False)) as url, psycopg.connect(url) as connection:
-        assert named(connection).execute("SELECT lower('JOSÉ MÜLLER')").fetchone() == ("josé müller",)
+def test_names_are_compared_without_case_in_any_alphabet(connection: Connection) -> None:
+    assert connection.execute("SELECT lower('JOSÉ MÜLLER')").fetchone() == ("josé müller",)
 
 
 def test_a_half_made_data_folder_is_made_again(data: Path) -> None:
