@@ -1,4 +1,4 @@
-"""The rate limiter of an event loop, for tests that have none."""
+"""The rate limiter of an event loop, for tests that have none; and requests that a key has made before."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,8 @@ import redis.asyncio
 
 from domain.queue.circuit import RedisCircuit
 from domain.queue.redis_clients import async_redis_client, redis_client
-from ingress.api.rate_limits import Allowance, Counted, RateLimiter
+from ingress.api.rate_limits import Allowance, Counted, RateLimiter, counter_of
+from tests.service import Client
 
 
 class BlockingLimiter:
@@ -45,3 +46,10 @@ def blocking_limiter(
         )
         yield BlockingLimiter(runner, limiter, client)
         runner.run(client.aclose())
+
+
+def spend(client: Client, counter: Counted, requests: int) -> None:
+    """Pretends that the key has just made so many."""
+    with redis_client(client.service.settings.require_redis_url()) as redis:
+        seconds, microseconds = redis.time()
+        redis.lpush(counter_of(counter, client.key_id), *[int(seconds) * 1_000_000 + int(microseconds)] * requests)

@@ -7,10 +7,11 @@ import httpx
 import pytest
 
 from domain.queue.redis_clients import redis_client
-from ingress.api.rate_limits import Counted, counter_of
+from ingress.api.rate_limits import counter_of
 from tests.contract.checks import count_routes, problem, put_in_status
 from tests.contract.conftest import Clients
 from tests.factories import JOLIET, route_body
+from tests.limiter import spend
 from tests.service import Client
 
 
@@ -51,7 +52,7 @@ def test_exactly_600_requests_pass_in_a_minute(client: Client, clients: Clients,
 
 def test_a_request_leaves_the_window_after_a_minute(client: Client) -> None:
     """Decision 14: 600 requests in any 60 seconds (sliding); the clock is moved in Redis instead of waiting."""
-    use_up(client, 600)
+    spend(client, "requests", 600)
     problem(client.get("/v1/me"), 429, "rate_limited")
     with redis_client(client.service.settings.require_redis_url()) as redis:
         key = counter_of("requests", client.key_id)
@@ -124,13 +125,6 @@ def test_an_answer_to_an_invalid_key_has_no_limit_headers(anonymous: httpx.Clien
     assert answer.status_code == 401
     assert "X-RateLimit-Limit" not in answer.headers
     assert "X-RateLimit-Remaining" not in answer.headers
-
-
-def spend(client: Client, counter: Counted, requests: int) -> None:
-    """Pretends that the key has just made so many."""
-    with redis_client(client.service.settings.require_redis_url()) as redis:
-        seconds, microseconds = redis.time()
-        redis.lpush(counter_of(counter, client.key_id), *[int(seconds) * 1_000_000 + int(microseconds)] * requests)
 
 
 @pytest.mark.parametrize(
