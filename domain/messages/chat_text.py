@@ -19,3 +19,13 @@ def for_chat(text: str, channel: str) -> str:
     if channel in RENDER_PLAIN_TEXT:
         text = _MARKDOWN.sub(lambda found: found[0] if found["link"] else f"\\{found[0]}", text)
     return _MENTION.sub("@\u200b", text) if channel in _MENTION_BY_NAME else text
+
+
+_MOST_CHARACTERS = {"discord": 2_000 - 1}
+"""Longest texts that a chat takes. Discord counts the escapes, and the line end that Apprise writes with two signs."""
+
+
+def room_in_chat(text: str, channel: str) -> int:
+    """The most characters of the text that a chat of this kind takes, before they are escaped."""
+    most = _MOST_CHARACTERS.get(channel)
+    return len(text) if most is None else most - (len(for_chat(text, channel)) - len(text))

@@ -29,7 +29,8 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, channel_of, gateway_of, is_mail
 from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.addresses import literal_address
-from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat
+from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat, room_in_chat
+from domain.messages.message_text import fitted
 from domain.messages.recipients import Recipients
 from domain.settings import Settings
 from domain.telemetry import tracing
@@ -81,7 +82,8 @@ def give_text(
     url: str, text: str, settings: Settings, recipients: Recipients, attachment: Attachment | None = None
 ) -> Fault | None:
     """Try once to give a text, whose first line is its title, to the gateway, for those recipients that have not taken
-    it. None when all of them took it."""
+    it. None when all of them took it. A chat with a limit gets a message of a plan without its last fuel stops."""
+    text = fitted(text, room_in_chat(text, channel_of(url)))
     title, _, body = text.partition("\n")
     return call_gateway(
         url,

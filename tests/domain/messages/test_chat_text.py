@@ -1,6 +1,7 @@
 import pytest
 
-from domain.messages.chat_text import for_chat
+from domain.messages.chat_text import for_chat, room_in_chat
+from domain.messages.message_text import fitted
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,20 @@ def test_a_name_mentions_nobody_in_a_chat_whose_markup_apprise_escapes(channel: 
 @pytest.mark.parametrize("channel", ["twilio", "mailto", "json", "slack", "samsara"])
 def test_other_texts_stay_as_they_are(channel: str) -> None:
     assert for_chat("@all _A_", channel) == "@all _A_"
+
+
+def test_a_message_that_is_too_long_for_discord_with_its_escapes_ends_after_a_fuel_stop() -> None:
+    stops = [
+        line for number in range(1, 21) for line in (f"{number}. {'A_1 ' * 20}", "Mile 5: 9 gal", "https://map/a_b")
+    ]
+    text = "\n".join(["Fuel plan for A", "To: B", *stops, "20 fuel stops", "Message msg_1"])
+    sent = for_chat(fitted(text, room_in_chat(text, "discord")), "discord").replace("\n", "\r\n", 1)
+    assert len(sent) <= 2_000
+    assert sent.endswith("Ask dispatch for the others.\nMessage msg\\_1")
+    assert fitted(text, room_in_chat(text, "mmost")) == text
+
+
+def test_a_message_of_just_the_length_that_discord_takes_is_whole() -> None:
+    text = "Fuel plan\n" + "x" * 1_989
+    assert fitted(text, room_in_chat(text, "discord")) == text
+    assert len(fitted(text + "x", room_in_chat(text + "x", "discord"))) == 1_999
