@@ -154,7 +154,7 @@ def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without:
     entries = without.footers(_dated(table.entries(), layout))
     if not layout.is_row_a_stop:
         divided = set[int]()
-        if layout.may_divide_loads:
+        if layout.pickups:
             divided = divided_loads(entries, layout)
             table.again()
             entries = without.footers(table.entries())

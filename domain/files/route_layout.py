@@ -86,10 +86,10 @@ class Layout(NamedTuple):
         return self.is_row_a_stop and plain_name(self.names[start]) in DEPARTURES
 
     @property
-    def may_divide_loads(self) -> bool:
-        """True if a row is about a pickup and a delivery, of which a load may have several, each in its own row."""
-        meanings = [meaning_of(self.name_of(place)) for place in self.columns if place.stop]
-        return any(one is not None and one.whose in (PICKUP, DELIVERY) for one in meanings)
+    def pickups(self) -> int:
+        """The number of pickups that a row may have, before its deliveries; 0 if its stops have no such names."""
+        stops = [(place.stop or 0, meaning_of(self.name_of(place))) for place in self.columns]
+        return max((number for number, one in stops if number and one is not None and one.whose == PICKUP), default=0)
 
     def name_of(self, place: TableField) -> str:
         return self.names[self.columns[place]]

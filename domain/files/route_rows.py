@@ -1,6 +1,7 @@
 """Makes a route from one or several rows of a table: the body of a push, or its faults, named by the columns."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -136,26 +137,28 @@ def add_row(draft: RouteDraft, row: Row) -> None:
 def add_stops(draft: RouteDraft, layout: Layout, lowest: float = 1) -> None:
     """Adds the stops of the kept rows, in their sequence if a column has it. `lowest` is the lowest number of a stop in
     the file."""
-    if TableField(0, SEQUENCE) in layout.columns:
-        draft.rows.sort(key=lambda row: _sequence(draft, row, layout))
-        numbers = [_sequence(draft, row, layout) for row in draft.rows]
+    place = _ordering(draft.rows, layout)
+    if place is not None:
+        draft.rows.sort(key=lambda row: _sequence(draft, row, layout, place))
+        numbers = [_sequence(draft, row, layout, place) for row in draft.rows]
         if len(set(numbers)) < len(numbers):
             draft.faults.setdefault(SEQUENCE, "two stops of the route have the same number")
         elif (missing := missing_number(numbers, lowest)) is not None:
             draft.faults.setdefault(SEQUENCE, f"the route has no stop number {missing}")
-    elif TableField(0, STOP_NUMBER) in layout.columns:
-        _sort_by_number(draft.rows, layout)
     if layout.is_start_of_stops:
         _start_at_first_stop(draft, layout)
     for row in draft.rows:
         add_stop(draft, row, layout, 0)
 
 
-def _sort_by_number(rows: list[Row], layout: Layout) -> None:
-    """Sorts the rows by the number of the stop, if the numbers are 1, 2, 3 and so on. Others are those of stores."""
-    numbers = {row.line: _number(_cell(row, layout, TableField(0, STOP_NUMBER))) for row in rows}
-    if set(numbers.values()) == set(range(1, len(rows) + 1)):
-        rows.sort(key=lambda row: float(str(numbers[row.line])))
+def _ordering(rows: Sequence[Row], layout: Layout) -> TableField | None:
+    """The field that orders the stops of the rows. `Stop #` does if it counts from 1; else it may number stores."""
+    sure, perhaps = TableField(0, SEQUENCE), TableField(0, STOP_NUMBER)
+    if sure in layout.columns or perhaps not in layout.columns:
+        return sure if sure in layout.columns else None
+    numbers = [number_of_stop(row, layout, perhaps) for row in rows]
+    counts = all(number is not None and number in range(1, MOST_STOPS_READ + 1) for number in numbers) and 1 in numbers
+    return perhaps if counts else None
 
 
 def _start_at_first_stop(draft: RouteDraft, layout: Layout) -> None:
@@ -166,23 +169,22 @@ def _start_at_first_stop(draft: RouteDraft, layout: Layout) -> None:
     _set(draft, draft.body, path, path, row, layout, _START, _row_zone(draft, row, layout))
 
 
-def _sequence(draft: RouteDraft, row: Row, layout: Layout) -> float:
-    place = TableField(0, SEQUENCE)
+def _sequence(draft: RouteDraft, row: Row, layout: Layout, place: TableField) -> float:
     draft.sources[SEQUENCE] = layout.name_of(place)
-    number = number_of_stop(row, layout)
+    number = number_of_stop(row, layout, place)
     if number is None:
         draft.faults[SEQUENCE] = f"line {row.line} has no number"
     return inf if number is None else number
 
 
-def number_of_stop(row: Row, layout: Layout) -> float | None:
-    """The number that orders the stop within its route."""
-    number = _number(_cell(row, layout, TableField(0, SEQUENCE)))
+def number_of_stop(row: Row, layout: Layout, place: TableField) -> float | None:
+    """The number of the stop within its route."""
+    number = _number(_cell(row, layout, place))
     return number if isinstance(number, (int, float)) and isfinite(number) else None
 
 
-def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
-    """Adds a stop, unless all its cells are empty."""
+def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> bool:
+    """Adds a stop, unless all its cells are empty. Returns True if it is there."""
     stop: dict[str, Any] = {}
     at = f"stops[{len(draft.body['stops'])}]"
     zone = _row_zone(draft, row, layout)
@@ -190,6 +192,7 @@ def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
         _set(draft, stop, path, f"{at}.{path}", row, layout, TableField(number, name), zone)
     if stop:
         draft.body["stops"].append(stop)
+    return bool(stop)
 
 
 def _row_zone(draft: RouteDraft, row: Row, layout: Layout) -> ZoneInfo | None:

@@ -68,8 +68,9 @@ def routes_of_rows(
             fault = f"{name}: several rows have this load, so none tells all of its stops: write a row for each stop"
             yield FileRoute(entry.line, draft.external_id, None, None, fault)
             continue
-        for number in numbers:
-            add_stop(draft, entry, layout, number)
+        filled = [number for number in numbers if add_stop(draft, entry, layout, number)]
+        if layout.pickups and not (filled and filled[0] <= layout.pickups < filled[-1]):
+            draft.faults["stops"] = "the load needs a pickup and a delivery"
         yield finished_route(draft)
 
 

@@ -122,14 +122,40 @@ def test_a_load_with_a_row_that_cannot_be_read_is_refused(tmp_path: Path) -> Non
     assert "11 cells" in second.fault
 
 
-def test_numbers_of_stores_order_no_stops(tmp_path: Path) -> None:
-    names = [*LOADS, "Stop No."]
-    path = csv_file(tmp_path, names, [*LOAD, *JOLIET, "812"], [*LOAD, *NEWARK, "17"])
+@pytest.mark.parametrize(
+    ("numbers", "stops"),
+    [
+        ("812 17", ["Joliet", "Newark"]),  # of stores
+        ("2 1", ["Newark", "Joliet"]),
+        ("A B", ["Joliet", "Newark"]),
+        ("1 3", "Stop No.: the route has no stop number 2"),
+        ("1 1", "Stop No.: two stops of the route have the same number"),
+    ],
+)
+def test_numbers_that_count_from_one_order_the_stops(tmp_path: Path, numbers: str, stops: object) -> None:
+    one, other = numbers.split()
+    path = csv_file(tmp_path, [*LOADS, "Stop No."], [*LOAD, *JOLIET, one], [*LOAD, *NEWARK, other])
 
     (route,), _ = read(path)
 
     assert route.body is not None
-    assert [stop["name"] for stop in route.body["stops"]] == ["Joliet", "Newark"]
+    assert (route.fault or [stop["name"] for stop in route.body["stops"]]) == stops
+
+
+@pytest.mark.parametrize(
+    ("places", "fault"),
+    [
+        ([*JOLIET, "", "", "", *NEWARK], ""),
+        ([*JOLIET, *NEWARK, "", "", ""], "stops: the load needs a pickup and a delivery"),
+        (["", "", "", "", "", "", *NEWARK], "stops: the load needs a pickup and a delivery"),
+    ],
+)
+def test_a_load_has_a_pickup_and_a_delivery(tmp_path: Path, places: list[str], fault: str) -> None:
+    stops = [f"{what} {part}" for what in ("Pickup 1", "Pickup 2", "Delivery") for part in ("Name", "Lat", "Lng")]
+
+    (route,), _ = read(csv_file(tmp_path, [*LOADS[:4], *stops], [*LOAD, *places]))
+
+    assert route.fault[: len(fault) or None] == fault
 
 
 @pytest.mark.parametrize(
