@@ -6,7 +6,7 @@ import inspect
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -101,6 +101,14 @@ Believe = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
+Maps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="FIELD=COLUMN",
+        help='The column of a field of routes, such as scheduledStart="Pickup Time".',
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 
 
@@ -140,6 +148,17 @@ def columns_of(shape: type[msgspec.Struct]) -> str:
         for kind, names in (("Required", required), ("Optional", optional))
         if names
     )
+
+
+def read_maps(maps: Iterable[str]) -> dict[str, str]:
+    """The columns by their fields. Raises CommandFailed for a text that is no FIELD=COLUMN."""
+    mapping: dict[str, str] = {}
+    for one in maps:
+        name, sign, column = one.partition("=")
+        if not sign or not column.strip():
+            raise CommandFailed(f'--map {one!r}: write it as FIELD=COLUMN, such as externalId="Load No"')
+        mapping[name.strip()] = column.strip()
+    return mapping
 
 
 def read_moment(option: str, text: str) -> datetime:

@@ -9,7 +9,17 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Believe, Currency, Unit, acting, read_company_id, read_moment
+from deploy.cli.arguments import (
+    AsJson,
+    Believe,
+    Currency,
+    Maps,
+    Unit,
+    acting,
+    read_company_id,
+    read_maps,
+    read_moment,
+)
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
 from deploy.cli.output import errors, finish_import, print_table, screen, show
@@ -67,6 +77,7 @@ def import_file(
     volume: Volume = None,
     currency: Currency = "",
     unit: Unit = "",
+    maps: Maps = None,
     effective: Effective = "",
     retail: Retail = True,
     believe: Believe = False,
@@ -95,7 +106,7 @@ def import_file(
         priced_at=_moment(effective),
         contacts=Contacts.of(settings),
     )
-    told = _told(FileAnswer, kind, profile, volume, currency, unit)
+    told = _told(FileAnswer, kind, profile, volume, currency, unit, read_maps(maps or []))
     with transaction() as connection:
         found = look_at_file(connection, wanted, told, now=clock.now())
     if not as_json:
@@ -103,7 +114,7 @@ def import_file(
     if look:
         show(as_json, found.as_json(), lambda: None)
         return
-    answer = _decide(wanted, found, told, is_told=kind is not None, yes=yes, as_json=as_json)
+    answer = _decide(wanted, found, told, is_told=told is not None, yes=yes, as_json=as_json)
     _import(wanted, found.layout, answer, as_json=as_json)
 
 
@@ -118,8 +129,10 @@ def _told(
     volume: Literal["gallons", "litres"] | None,
     currency: str,
     unit: str,
+    mapping: dict[str, str],
 ) -> "FileAnswer | None":
-    """The decisions in the options. A profile belongs to prices or to a card, which tells the kind."""
+    """The decisions in the options. A profile belongs to prices or to a card, which tells the kind; a mapping to
+    routes."""
     from domain.fills.profiles import CARDS
     from domain.operations.file_kinds import FILE_KINDS
     from domain.operations.file_looks import UnknownKind
@@ -128,6 +141,10 @@ def _told(
         raise UnknownKind(kind)
     if kind is None and (profile or volume or currency or unit):
         raise CommandFailed("say with --as what the file is; then its profile, unit or currency can be given")
+    if mapping and kind not in (None, "routes"):
+        raise CommandFailed("--map is for files of routes")
+    if mapping:
+        return make("routes", mapping=mapping)
     if kind is None:
         return None
     if kind == "fills" and profile and profile not in CARDS:
@@ -169,6 +186,13 @@ def _decide(
         name = _ask("Which profile?", found.profiles)
         with transaction() as connection:
             found = look_at_file(connection, wanted, FileAnswer(found.answer.kind, name), now=clock.now())
+        _show(found)
+        is_told = True
+    if asks and found.answer is not None and found.asked.keys() - found.answer.mapping.keys():
+        named = {field: _ask(f"Which column is {field}?", columns) for field, columns in found.asked.items()}
+        told = FileAnswer("routes", mapping=found.answer.mapping | named)
+        with transaction() as connection:
+            found = look_at_file(connection, wanted, told, now=clock.now())
         _show(found)
         is_told = True
     answer = require_decided(found, is_told=is_told)

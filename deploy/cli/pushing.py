@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, read_text
+from deploy.cli.arguments import AsJson, Maps, read_maps, read_text
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, errors, screen, show
 from domain.files.csvfiles import count_rows
@@ -43,10 +43,6 @@ KeyFiles = Annotated[
 Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The API's address. Default: FUELROUTE_API_URL, or this machine."),
-]
-Maps = Annotated[
-    list[str] | None,
-    typer.Option("--map", metavar="FIELD=COLUMN", help='The column of a field, such as scheduledStart="Pickup Time".'),
 ]
 MappingFile = Annotated[
     Path | None,
@@ -131,12 +127,7 @@ def _mapping(file: Path | None, maps: Sequence[str]) -> dict[str, str]:
             mapping = msgspec.json.decode(read_text(file), type=dict[str, str])
         except msgspec.DecodeError as error:
             raise CommandFailed(f'{file} must be like {{"externalId": "Load No"}}: {error}') from None
-    for one in maps:
-        name, sign, column = one.partition("=")
-        if not sign or not column.strip():
-            raise CommandFailed(f'--map {one!r}: write it as FIELD=COLUMN, such as externalId="Load No"')
-        mapping[name.strip()] = column.strip()
-    return mapping
+    return mapping | read_maps(maps)
 
 
 def _keys(files: Sequence[Path]) -> list[str]:

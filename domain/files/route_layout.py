@@ -1,7 +1,7 @@
 """The columns of a table of routes: the field of each, by its name or by a mapping."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from domain.contract.shapes import PUSHED_FIELDS
@@ -61,6 +61,15 @@ class TableField(NamedTuple):
 EXTERNAL_ID = TableField(None, "externalId")
 
 
+class ColumnsNotTold(UnreadableFile):
+    """The columns of some fields are missing or in doubt, and a person can name them."""
+
+    def __init__(self, message: str, asked: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(message)
+        self.asked = asked
+        """The columns that each field may have, the likeliest first; none if a mapping is not enough."""
+
+
 class Layout(NamedTuple):
     """The columns of a table: the fields of routes, and the unused ones."""
 
@@ -99,7 +108,7 @@ def layout_of(names: list[str], mapping: Mapping[str, str], fields: Sequence[str
     """The fields of these columns: those in `fields`, one or several for each column, or else by `mapping` and by their
     names. Capitals, spaces and signs do not count. Raises UnreadableFile if a needed column is missing, or one is there
     twice."""
-    columns, doubts = _columns_by_name(names, mapping) if fields is None else (_columns_of_fields(names, fields), [])
+    columns, doubts = _columns_by_name(names, mapping) if fields is None else (_columns_of_fields(names, fields), _SURE)
     statuses = [index for index, name in enumerate(names) if is_status(name) and index not in columns.values()]
     clocks = {place: at for place, index in columns.items() if (at := _clock(place, index, names)) is not None}
     used = {*columns.values(), *clocks.values(), *statuses}
@@ -146,8 +155,18 @@ def _columns_of_fields(names: list[str], fields: Sequence[str]) -> dict[TableFie
     return columns
 
 
-def _columns_by_name(names: list[str], mapping: Mapping[str, str]) -> tuple[dict[TableField, int], list[str]]:
-    """The columns of fields, and what is in doubt, in sentences. Further names count where a needed column is missing,
+class _Doubts(NamedTuple):
+    """The columns that may be one field, by the field, and a doubt about the order or the places of the stops."""
+
+    columns: dict[str, list[str]]
+    stops: str
+
+
+_SURE = _Doubts({}, "")
+
+
+def _columns_by_name(names: list[str], mapping: Mapping[str, str]) -> tuple[dict[TableField, int], _Doubts]:
+    """The columns of fields, and what is in doubt. Further names count where a needed column is missing,
     so that a file which was read without them is read as before."""
     columns: dict[TableField, int] = {}
     for field_name, column in mapping.items():
@@ -163,21 +182,22 @@ def _columns_by_name(names: list[str], mapping: Mapping[str, str]) -> tuple[dict
         if place in columns:
             raise UnreadableFile(f"the columns {names[columns[place]]!r} and {name!r} are both the field {place}")
         columns[place] = index
-    return columns, _add_further(columns, names) if _missing(columns) else []
+    return columns, _add_further(columns, names) if _missing(columns) else _SURE
 
 
 def _clock(place: TableField, index: int, names: list[str]) -> int | None:
     return clock_beside(index, names) if place.field in TIME_FIELDS else None
 
 
-def _add_further(columns: dict[TableField, int], names: list[str]) -> list[str]:
-    """Adds the columns that are known by further names. Returns what is in doubt, in sentences."""
+def _add_further(columns: dict[TableField, int], names: list[str]) -> _Doubts:
+    """Adds the columns that are known by further names. Returns what is in doubt."""
     found = {index: meaning for index, name in enumerate(names) if (meaning := meaning_of(name)) is not None}
     known = set(columns.values()) | {clock_beside(index, names) for index in found}
-    whose, doubts = _whose_stops(columns, [one for index, one in found.items() if index not in known])
+    whose, about_stops = _whose_stops(columns, [one for index, one in found.items() if index not in known])
     pickups = max((one.number for one in found.values() if one.whose == PICKUP), default=0)
     start = columns.get(TableField(None, "scheduledStart"))
     places: dict[TableField, list[int]] = {}
+    doubts: dict[str, list[str]] = {}
     for index, one in sorted(found.items(), key=lambda item: item[1].rank):
         is_start = index == start and one.field == "windowStart"  # an appointment that is mapped as the start
         is_day = plain_name(names[index]).endswith("date") and clock_beside(index, names) is None
@@ -193,8 +213,8 @@ def _add_further(columns: dict[TableField, int], names: list[str]) -> list[str]:
         if len(indexes) == 1 or place.field in ("name", "address"):  # which are only shown
             columns[place] = indexes[0]
         else:
-            doubts.append(f"{place} may be {' or '.join(repr(names[index]) for index in indexes)}")
-    return doubts
+            doubts[str(place)] = [_mapped_name(index, names) for index in indexes]
+    return _Doubts(doubts, about_stops)
 
 
 _OTHER_WAYS = {"unitNumber": "vin", "driverName": "driverExternalId"}
@@ -208,18 +228,21 @@ def _stop_of(one: Meaning, pickups: int) -> int | None:
     return 0 if one.whose == ROW else one.number + (pickups if one.whose == DELIVERY else 0)
 
 
-def _whose_stops(columns: Mapping[TableField, int], found: Collection[Meaning]) -> tuple[Collection[str], list[str]]:
-    """The kinds of stops that the further names are about, and what is in doubt. Coordinates decide, because rows of
-    stops often repeat the names of the origin and the destination."""
-    if numbers := _stop_numbers(columns):
-        return ([ROW] if numbers == {0} else []), []
+def _whose_stops(columns: Mapping[TableField, int], found: Collection[Meaning]) -> tuple[Collection[str], str]:
+    """The kinds of stops that the further names are about, and the doubt about them. Coordinates decide, because rows
+    of stops often repeat the names of the origin and the destination."""
     kinds = {one.whose for one in found if one.field in ("latitude", "longitude")}
+    if numbers := _stop_numbers(columns):
+        is_mixed = 0 not in numbers and kinds & {PICKUP, DELIVERY}
+        return (
+            [ROW] if numbers == {0} else []
+        ), "the order of numbered stops and others is not told" if is_mixed else ""
     if ROW in kinds and len(kinds) > 1:
-        return [], ["the coordinates of stops may be those of the row, or those of pickups and deliveries"]
+        return [], "the coordinates of stops may be those of the row, or those of pickups and deliveries"
     if {one.whose for one in found if one.number > 1} >= {PICKUP, DELIVERY} and ROW not in kinds:
-        return [], ["the order of several pickups and several deliveries is not told"]
+        return [], "the order of several pickups and several deliveries is not told"
     is_wide = bool(kinds) or any(one.whose in (PICKUP, DELIVERY) for one in found)
-    return ([PICKUP, DELIVERY] if is_wide and ROW not in kinds else [ROW]), []
+    return ([PICKUP, DELIVERY] if is_wide and ROW not in kinds else [ROW]), ""
 
 
 def _mapped_column(column: str, names: list[str]) -> int:
@@ -234,6 +257,12 @@ def _mapped_column(column: str, names: list[str]) -> int:
     if not same:
         raise UnreadableFile(f"the file has no column {column!r}; its columns are: {listed_names(names)}")
     return same[0]
+
+
+def _mapped_name(index: int, names: Sequence[str]) -> str:
+    """The name of the column in a mapping."""
+    same = [at for at, name in enumerate(names) if plain_name(name) == plain_name(names[index])]
+    return names[index] if len(same) == 1 else f"{names[index]} ({same.index(index) + 1})"
 
 
 def listed_names(names: Sequence[str]) -> str:
@@ -301,27 +330,39 @@ def _stop_numbers(columns: Mapping[TableField, int]) -> set[int]:
     return {place.stop for place in columns if place.stop is not None and place.field not in _ORDERING}
 
 
-def _check_layout(layout: Layout, doubts: Sequence[str]) -> None:
+def _check_layout(layout: Layout, doubts: _Doubts) -> None:
     numbers, missing = _stop_numbers(layout.columns), _missing(layout.columns)
     if 0 in numbers and len(numbers) > 1:
         raise UnreadableFile("the file has columns such as stop_name and such as stop1_name: leave out one kind")
-    if not missing and not doubts:
+    if not missing and not doubts.columns:
         return
-    advice = [*doubts, *_candidates(layout, missing, "; ".join(doubts))]
+    free = _free_names(layout)
+    words = {field.partition(" ")[0]: words for field, words in _LIKELY.items() if field in missing}
+    may_be = {field: [name for name in free if said.search(name)] for field, said in words.items()} | doubts.columns
+    advice = [doubts.stops] if doubts.stops else []
+    for field, names in may_be.items():
+        if names:
+            advice.append(f"{field} may be {' or '.join(map(repr, names[:_MOST_CANDIDATES]))}")
     if not any(plain_name(name).endswith(("lat", "latitude")) for name in layout.names):
         advice.append("addresses are not looked up, so each stop needs its latitude and longitude")
+    asked = {
+        field: names if field in doubts.columns else [*dict.fromkeys(names + free)] for field, names in may_be.items()
+    }
+    can_map = all(name.partition(" ")[0] in asked for name in missing)
     if not numbers:
         missing = [name for name in missing if not name.startswith("stop")] + [_STOPS_IN_WORDS]
     fault = f"lacks columns for {', '.join(missing)}" if missing else "may be read in two ways"
-    raise UnreadableFile(
+    raise ColumnsNotTold(
         f"the file {fault}; its columns are: {listed_names(layout.names)}. Rename them, or map each field to its column"
-        f"{': ' if advice else ''}{'; '.join(advice)}"
+        f"{': ' if advice else ''}{'; '.join(advice)}",
+        asked if can_map else {},
     )
 
 
 _STOPS_IN_WORDS = (
     "the stops (stop_name, stop_latitude and stop_longitude where a row is a stop, else stop1_name and so on)"
 )
+
 _LIKELY = {
     "externalId": re.compile(r"load|order|trip|shipment|route|dispatch|movement|job", re.IGNORECASE),
     "scheduledStart": re.compile(r"start|depart|date|time|appt|appointment|arriv|pick ?up$", re.IGNORECASE),
@@ -331,13 +372,8 @@ _LIKELY = {
 _MOST_CANDIDATES = 6
 
 
-def _candidates(layout: Layout, missing: Sequence[str], doubts: str) -> Iterator[str]:
-    """The columns that may be a missing field which is not in doubt, in sentences."""
+def _free_names(layout: Layout) -> list[str]:
+    """The columns that may be another field, in the words of a mapping."""
     used = {index for place, index in layout.columns.items() if place.field not in TIME_FIELDS}
     used |= {at for index in range(len(layout.names)) if (at := clock_beside(index, layout.names)) is not None}
-    free = [name for index, name in enumerate(layout.names) if index not in used]
-    for field, words in _LIKELY.items():
-        sentence = f"{field.partition(' ')[0]} may be "
-        likely = [name for name in free if words.search(name)][:_MOST_CANDIDATES]
-        if field in missing and likely and sentence not in doubts:
-            yield sentence + " or ".join(map(repr, likely))
+    return [_mapped_name(index, layout.names) for index, name in enumerate(layout.names) if name and index not in used]

@@ -4,7 +4,7 @@ is stored, once a person has decided.
 The answers of a person are kept by company for files with the same columns. Profiles of prices and of cards are kept
 where they always were: an answer only names one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -24,6 +24,7 @@ from domain.files.kept_profiles import keep_answer, kept_profiles, read_answer
 from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO, first_rows, open_profiled
 from domain.files.route_files import FileFormat, open_route_file
+from domain.files.route_layout import ColumnsNotTold
 from domain.files.spreadsheets import Row, is_excel_file
 from domain.fills.card_files import FillFile, Volume, open_fill_file
 from domain.fills.importing import states_by_stations
@@ -63,6 +64,8 @@ class FileAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     volume: Volume = ""
     currency: str = ""
     unit: str = ""
+    mapping: dict[str, str] = {}
+    """The columns of the fields of routes that their names do not tell."""
 
 
 class NotDecided(FuelrouteError):
@@ -114,6 +117,8 @@ class FileLook(NamedTuple):
     """The first rows that would be refused."""
     unclear: Sequence[str] = ()
     """Sentences about doubts that a person should settle or know."""
+    asked: Mapping[str, Sequence[str]] = {}
+    """The fields of routes whose column a person names, each with the columns that it may be."""
 
     @property
     def title(self) -> str:
@@ -130,6 +135,7 @@ class FileLook(NamedTuple):
             "rows": list(self.rows),
             "would_be_refused": [row._asdict() for row in self.refused],
             "unclear": list(self.unclear),
+            "asked": {field: list(columns) for field, columns in self.asked.items()},
         }
 
 
@@ -157,10 +163,13 @@ def look_at_file(connection: Connection, wanted: Import, given: FileAnswer | Non
     try:
         answer, rows = _first_rows(connection, wanted, answer, report, unclear, now)
     except UnreadableFile as error:
-        return look._replace(is_sure=False, unclear=[str(error).replace(str(wanted.path), "the file")])
+        asked = error.asked if isinstance(error, ColumnsNotTold) else {}
+        return look._replace(is_sure=False, unclear=[str(error).replace(str(wanted.path), "the file")], asked=asked)
     if report.unused_columns:
         unclear.append(f"columns that are not used: {', '.join(report.unused_columns[:30])}")
-    return look._replace(answer=answer, rows=rows, refused=sorted(report.rejected)[:_SHOWN], unclear=unclear)
+    asked = {field: [column, *report.unused_columns] for field, column in answer.mapping.items()}
+    refused = sorted(report.rejected)[:_SHOWN]
+    return look._replace(answer=answer, rows=rows, refused=refused, unclear=unclear, asked=asked)
 
 
 def require_decided(look: FileLook, *, is_told: bool) -> FileAnswer:
@@ -252,7 +261,7 @@ def _first_rows(
         states = states_by_stations(connection, _company_of(wanted, answer))
         with open_fill_file(wanted.path, profile, report, now=now, volume=answer.volume, state_of=states) as file:
             return _named(answer, profile.name), list(_fill_rows(file, report, unclear))
-    return answer, list(_route_rows(wanted.path, zone, report))
+    return answer, list(_route_rows(wanted.path, answer.mapping, zone, report))
 
 
 def _named(answer: FileAnswer, profile: str) -> FileAnswer:
@@ -309,8 +318,10 @@ def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iter
         yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
 
 
-def _route_rows(path: Path, zone: ZoneInfo, report: ImportReport) -> Iterator[dict[str, str]]:
-    with open_route_file(path, {}, zone, kind=route_format(path)) as file:
+def _route_rows(
+    path: Path, mapping: Mapping[str, str], zone: ZoneInfo, report: ImportReport
+) -> Iterator[dict[str, str]]:
+    with open_route_file(path, mapping, zone, kind=route_format(path)) as file:
         if file.layout is not None:
             report.unused_columns = file.layout.unused
         for one in islice(file.routes, _SHOWN):
@@ -379,7 +390,7 @@ def file_to_import(connection: Connection, wanted: Import, answer: FileAnswer) -
                 company_id=company_id,
                 environment=wanted.environment,
                 format=route_format(path),
-                fields=None,
+                mapping=answer.mapping,
                 zone=ZoneInfo(time_zone_of(connection, company_id)),
             )
     raise UnknownKind(answer.kind)

@@ -6,7 +6,7 @@ file may be sent again: a route is recognized by its `externalId`, a fill by its
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -235,15 +235,17 @@ class RoutesFile(EnvironmentFile):
     broke_off = "Send the file again: pushed routes stay as they are."
     most_tries = 3
     format: FileFormat
-    fields: Sequence[str] | None
+    fields: Sequence[str] | None = None
     """The fields of its columns; None to go by their names."""
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """The columns of the fields that their names do not tell."""
     zone: ZoneInfo
 
     def rows_total(self) -> int:
         return 0 if self.format == "excel" else count_rows(self.path)
 
     def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
-        with open_route_file(self.path, {}, self.zone, fields=self.fields, kind=self.format) as file:
+        with open_route_file(self.path, self.mapping, self.zone, fields=self.fields, kind=self.format) as file:
             for routes in in_batches((one._replace(body=None) for one in file.routes), BATCH_ROUTES):
                 yield partial(self.push, routes)
                 progress(len(routes))

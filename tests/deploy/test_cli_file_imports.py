@@ -74,6 +74,19 @@ def test_a_file_of_two_kinds_is_not_imported_until_somebody_decides_which_is_rem
     assert "was imported so before" in look["why"]
 
 
+def test_the_column_that_a_person_names_is_remembered(cli: Cli, fleet: Fleet) -> None:
+    routes = (str(CASES / "routes" / "appointments.csv"), "--company", fleet.shown_company_id, "--json")
+
+    asked = cli("import", *routes, "--look").document
+    named = cli("import", *routes, "--map", "scheduledStart=Appt Date").document
+    known = cli("import", *routes, "--yes").document
+
+    assert (asked["kind"], asked["rows"], asked["asked"]["scheduledStart"][0]) == ("routes", [], "Appt Date")
+    assert "scheduledStart may be 'Appt Date'" in asked["unclear"][0]
+    assert (named["created"], known["unchanged"]) == (2, 2)
+    assert "--map is for files of routes" in cli("import", *routes, "--as", "fills", "--map", "vin=VIN").sentence
+
+
 @pytest.mark.parametrize(
     ("case", "more", "sentence"),
     [

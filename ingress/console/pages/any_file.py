@@ -35,6 +35,8 @@ from ingress.console.signed_in import Page
 
 _VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
 _MOST_COLUMNS_SHOWN = 10
+_MAP = "map-"
+"""The beginning of a form's field for the column of a field of routes."""
 _FOLDERS = {"fills": "/fill-files", "routes": "/route-files"}
 """The pages that follow an import; those of the other kinds stand below `/KIND/imports`."""
 
@@ -96,7 +98,10 @@ def _wanted(page: Page, upload: Upload) -> Import:
 def _told(page: Page) -> FileAnswer | None:
     """The decisions in the form. Raises Refused for a kind that does not exist or that the person may not import."""
     form = page.form
-    kind = form.text("kind")
+    mapping = {
+        name.removeprefix(_MAP): column for name in form.values if name.startswith(_MAP) and (column := form.text(name))
+    }
+    kind = "routes" if mapping else form.text("kind")
     if not kind:
         return None
     if kind not in FILE_KINDS:
@@ -105,7 +110,8 @@ def _told(page: Page) -> FileAnswer | None:
     profile = form.text("profile") if kind in ("prices", "fills") else ""
     if kind == "fills" and profile and profile != AUTO and profile not in CARDS:
         profile = ""  # that of another kind, which was chosen before
-    return FileAnswer(kind, profile or AUTO, _VOLUMES.get(form.text("volume"), "") if kind == "fills" else "")
+    volume = _VOLUMES.get(form.text("volume"), "") if kind == "fills" else ""
+    return FileAnswer(kind, profile or AUTO, volume, mapping=mapping)
 
 
 def _require_may_import(page: Page, kind: str) -> None:

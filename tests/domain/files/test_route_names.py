@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from domain.files.csvfiles import UnreadableFile
-from domain.files.route_layout import TableField, fields_of, layout_of
+from domain.files.route_layout import ColumnsNotTold, TableField, fields_of, layout_of
 from domain.files.route_names import meaning_of
 from tests.domain.files.test_route_files import LONG, WIDE, csv_file, read
 
@@ -64,9 +64,11 @@ def test_a_mapping_goes_before_further_names() -> None:
     [
         ([*LOADS, "Order Number"], "externalId may be 'Load #' or 'Order Number'"),
         ([*LOADS, "Tractor"], "unitNumber may be 'Truck' or 'Tractor'"),
+        ([*LOADS, "Truck"], "unitNumber may be 'Truck (1)' or 'Truck (2)'"),
         ([*LOADS, "Seq", "Sequence"], "stop_sequence may be 'Seq' or 'Sequence'"),
         ([*LOADS, *PAIR], "may be those of the row, or those of pickups and deliveries"),
         ([*LOADS[:4], *PAIR, "Pickup 2 Lat", "Delivery 2 Lat"], "several pickups and several deliveries is not told"),
+        ([*LOADS[:4], *PAIR, "Stop 1 Name", "Stop 1 Lat"], "the order of numbered stops and others is not told"),
         ([*LOADS[:3], "Start Time", *STOPS], "scheduledStart may be 'Start Time'"),
     ],
 )
@@ -75,6 +77,20 @@ def test_what_is_in_doubt_is_asked(names: list[str], asked: str) -> None:
         layout_of(names, {})
 
     assert asked in str(raised.value)
+
+
+def test_a_person_is_asked_where_the_answers_suffice() -> None:
+    names = [*LOADS[:3], "Pickup Time", *STOPS, "Trip #"]
+
+    with pytest.raises(ColumnsNotTold) as raised:
+        layout_of(names, {})
+    with pytest.raises(ColumnsNotTold) as lacking:
+        layout_of(names[:-2], {})
+
+    others = ["Load #", "Trip #"]
+    assert raised.value.asked == {"scheduledStart": ["Pickup Time", *others], "externalId": others}
+    assert lacking.value.asked == {}
+    assert of_columns(*names, scheduledStart="Pickup Time", externalId="Trip #")["externalId"] == "Trip #"
 
 
 def test_deliveries_come_behind_all_pickups() -> None:

@@ -12,6 +12,11 @@ TRUCKS = "Unit #,VIN,Make,Mileage\n301,1FUJGBDV8NLBT3011,Freightliner,98000\n"
 NET_PRICES = "Store No.,City,State,Retail Price,Best Discounted Price\n77001,Nowhere,IN,3.999,3.499\n"
 TWO_KINDS = "station_id,name,latitude,longitude,retail_price,net_price\nS1,Stop,41.5,-87.3,3.9,3.5\n"
 
+LOADS = """Load #,Truck,Driver,"Pickup, local",Location Name,Lat,Lng
+A,101,Ann Lee,2026-12-01T08:00:00Z,Joliet,41.4,-88.1
+A,101,Ann Lee,2026-12-01T08:00:00Z,Newark,40.7,-74.1
+"""
+
 
 def send(browser: Browser, text: str, **fields: str) -> httpx.Response:
     headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
@@ -54,6 +59,21 @@ def test_an_owner_imports_net_prices_and_the_page_tells_what_is_refused(world: W
     said = imported(browser, NET_PRICES, kind="prices", profile="loves")
     assert "1 row is refused" in said
     assert "import the station first" in said
+
+
+def test_a_file_of_routes_asks_for_the_column_that_is_not_told_and_remembers_it(world: World) -> None:
+    browser = world.browser(Role.DISPATCHER, world.new_fleet())
+
+    asked = send(browser, LOADS, act="look").text
+    named = send(browser, LOADS, act="look", **{"map-scheduledStart": "Pickup, local"}).text
+    assert "Perhaps this is a file of routes" in words(asked)
+    assert "Column of scheduledStart choose Pickup, local" in words(asked)
+    assert "This is a file of routes" in words(named)
+    assert "<option selected>Pickup, local</option>" in named
+    assert "A 2026-12-01 08:00" in words(named)
+
+    assert "1 route created" in imported(browser, LOADS, kind="routes", **{"map-scheduledStart": "Pickup, local"})
+    assert "1 unchanged" in imported(browser, LOADS, kind="routes")
 
 
 @pytest.mark.parametrize(
