@@ -202,9 +202,14 @@ def _decide(
 
 
 def _ask(question: str, names: Sequence[str]) -> str:
-    from click import Choice
-
-    return str(typer.prompt(question, type=Choice(list(names)), err=True))
+    """A person's choice, by its name or by its number in the list."""
+    choices = {str(number): name for number, name in enumerate(names, start=1)}
+    for number, name in choices.items():
+        errors.print(f"{number:>3}  {printable(name)}", highlight=False)
+    choices |= {name: name for name in names}
+    while (said := str(typer.prompt(question, err=True)).strip()) not in choices:
+        errors.print("choose one of the list, by its name or number", highlight=False)
+    return choices[said]
 
 
 def _import(wanted: "Import", layout: str | None, answer: "FileAnswer", *, as_json: bool) -> None:

@@ -1,5 +1,7 @@
 """The one command that imports any file: `fuelroute import FILE`."""
 
+import io
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,6 +87,26 @@ def test_the_column_that_a_person_names_is_remembered(cli: Cli, fleet: Fleet) ->
     assert "scheduledStart may be 'Appt Date'" in asked["unclear"][0]
     assert (named["created"], known["unchanged"]) == (2, 2)
     assert "--map is for files of routes" in cli("import", *routes, "--as", "fills", "--map", "vin=VIN").sentence
+
+
+class Typed(io.StringIO):
+    """Lines that a person types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_at_the_terminal_is_asked_for_the_kind_and_the_column(
+    cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Typed("trips\nroutes\n1\n"))
+
+    done = cli("import", str(CASES / "routes" / "appointments.csv"), "--company", fleet.shown_company_id)
+
+    assert "choose one of the list, by its name or number" in done.err
+    assert "1  Appt Date" in done.err
+    assert "Which column is scheduledStart?" in done.err
+    assert (done.status, "This is a file of routes" in done.out) == (0, True)
 
 
 @pytest.mark.parametrize(
