@@ -226,7 +226,9 @@ def _set(
     if cell is None or cell == "":
         return
     if place.field in TIME_FIELDS:
-        value, fault = cell_time(at_clock(cell, _clock(row, layout, place)), zone)
+        if place in layout.clocks:
+            cell = at_clock(cell, _clock(row, layout, place))
+        value, fault = cell_time(cell, zone)
         if fault:
             draft.faults[whole_path] = fault
         _put(part, path, value)

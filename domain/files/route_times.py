@@ -67,9 +67,7 @@ _DAY_ALONE = re.compile(
 
 
 def at_clock(day: Cell, clock: Cell) -> Cell:
-    """The day with the time of day of another cell. The day alone if that cell is empty, or if it has a time itself."""
-    if clock is None or clock == "":
-        return day
+    """The day with the time of day of another cell, or alone if that is empty; a time that has its day is unchanged."""
     moment = day if isinstance(day, datetime) else excel_moment(day)
     if moment is None:
         text = day if isinstance(day, str) and _DAY_ALONE.fullmatch(day) else ""
@@ -77,6 +75,8 @@ def at_clock(day: Cell, clock: Cell) -> Cell:
         text = f"{moment:%Y-%m-%d}" if moment.time() == time() else ""
     if not text:
         return day
+    if clock is None or clock == "":
+        return text  # midnight in a spreadsheet would be a time
     at = clock if isinstance(clock, datetime) else excel_time_of_day(plain_text(clock))
     return f"{text} {plain_text(clock) if at is None else f'{at:%H:%M:%S}'}"
 

@@ -1,5 +1,6 @@
 """Further names of the columns of routes: each means one thing, and what is in doubt is asked."""
 
+from datetime import date, time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from domain.files.csvfiles import UnreadableFile
 from domain.files.route_layout import ColumnsNotTold, TableField, fields_of, layout_of
 from domain.files.route_names import meaning_of
-from tests.domain.files.test_route_files import LONG, WIDE, csv_file, read
+from tests.domain.files.test_route_files import LONG, WIDE, csv_file, excel_file, read
 
 STOPS = ["Location Name", "Lat", "Lng"]
 LOADS = ["Load #", "Truck", "Driver", "Planned Start", *STOPS]
@@ -189,6 +190,21 @@ def test_days_and_times_apart_are_read_as_people_write_them(tmp_path: Path, day:
     names = ["Load #", "Truck", "Driver", "Planned Start Date", "Planned Start Time", *PAIR]
 
     (route,), _ = read(csv_file(tmp_path, names, ["A", "101", "Ann Lee", day, clock, *JOLIET, *NEWARK]))
+
+    assert route.body is not None
+    assert start in (route.fault or route.body["scheduledStart"])
+
+
+@pytest.mark.parametrize(
+    ("clock", "start"),
+    [(time(8), "2026-12-01T08:00:00-06:00"), (0.5, "2026-12-01T12:00:00-06:00"), (None, "Expected an RFC 3339")],
+)
+def test_a_day_in_excel_has_the_time_beside_it_or_none(tmp_path: Path, clock: object, start: str) -> None:
+    """A day alone is midnight in a spreadsheet, which is no time that anybody wrote."""
+    names = ["Load #", "Truck", "Driver", "Planned Start Date", None, "Planned Start Time", *PAIR]
+    row = [5001, 101, "Ann Lee", date(2026, 12, 1), None, clock, "Joliet", 41.4, -88.1, "Newark", 40.7, -74.1]
+
+    (route,), _ = read(excel_file(tmp_path, ["Dispatch board"], [], names, row, ["Total", None]))
 
     assert route.body is not None
     assert start in (route.fault or route.body["scheduledStart"])
