@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.files.products import Fuel
-from domain.fills.cells import decimal_of
-from domain.fills.paid import ToldFigures
+from domain.fills.cells import RowFault, decimal_of
+from domain.fills.paid import ToldFigures, paid_for, told_in_row
 
 _CENTS, _GALLONS = Decimal("0.02"), Decimal("0.05")
 """Rounding of a sum of costs, and of a sum of gallons."""
@@ -47,13 +47,23 @@ class WideFill(NamedTuple):
 
 
 def is_wide(given: Mapping[str, Any]) -> bool:
-    """True for a row with gallons of several fuels, and none of its own; also for a row of such a file with neither
-    gallons nor an amount, which is about no fuel. A zero is no gallons beside those of another fuel."""
+    """True for a row with gallons of several fuels, and none of its own or their sum; also for a row of such a file
+    with neither gallons nor an amount, which is about no fuel. A zero is no gallons beside those of another fuel.
+    Raises RowFault if it has gallons of its own and others, and nothing tells whether the first include them."""
     own = given.get("quantity")
-    if own or _QUANTITIES.isdisjoint(given):
+    if _QUANTITIES.isdisjoint(given):
         return False
-    if others := [given[name] for name in _QUANTITIES if given.get(name) is not None]:
-        return own is None or any(others)
+    others = {one.label: gallons for one in WIDE_FUELS if (gallons := given.get(f"{one.name}_quantity")) is not None}
+    if own:
+        bought = [label for label, gallons in others.items() if gallons]
+        if bought and abs(own - float(sum(fill.told.quantity for fill in wide_fills(given)))) > float(_GALLONS):
+            raise RowFault(
+                f"it has a quantity of its own and one of {' and '.join(bought)}: if the first is without the others, "
+                "map its column to tractor_quantity"
+            )
+        return len(bought) > 1
+    if others:
+        return own is None or any(others.values())
     return "quantity" not in given and not any(given.get(name) for name in _OWN_FIGURES)
 
 
@@ -73,6 +83,8 @@ def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
         for fill in fills
         if fill.told.gross_amount or fill.told.net_amount  # without gallons it is refused
     ]
+    if len(bought) == 1 and paid_for(bought[0].told) is None:  # the row's own figures are of its only fuel
+        return [bought[0]._replace(told=told_in_row(given)._replace(quantity=bought[0].told.quantity))]
     return _with_rebate(bought, decimal_of(given.get("rebate")))
 
 

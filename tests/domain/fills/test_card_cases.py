@@ -425,6 +425,38 @@ def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: P
     assert (found.passed_over, found.refused) == (1, {5: "the quantity is missing or zero"})
 
 
+def test_a_quantity_beside_one_of_another_fuel_is_refused(tmp_path: Path) -> None:
+    """Nothing tells whether the 100 gallons include the 20; the 20 went away untold."""
+    path = tmp_path / "file.csv"
+    path.write_text(
+        "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount\n11/21/2026,7,IL,ULSD,100,20,70,350\n"
+    )
+    found = read(path)
+    said = "it has a quantity of its own and one of reefer fuel: if the first is without the others, map its column to"
+    assert (found.fills, found.refused) == ([], {2: f"{said} tractor_quantity"})
+
+
+def test_a_quantity_may_be_the_sum_of_those_of_the_fuels(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(
+        "Date,Unit,State,Total Gallons,Diesel Gallons,Diesel Cost,Reefer Gallons,Reefer Cost,Total Amount\n"
+        "11/21/2026,7,IL,120,100,350,20,70,420\n"
+    )
+    assert read(path).fills == [("7", "IL", "tractor", 100.0, 350.0), ("7", "IL", "reefer", 20.0, 70.0)]
+
+
+def test_the_amount_of_a_row_is_that_of_its_only_fuel(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(
+        "Date,Unit,State,Diesel Gallons,Reefer Gallons,Total Amount\n"
+        "11/21/2026,7,IL,100,0,350\n"
+        "11/22/2026,7,IL,100,20,420\n"
+    )
+    found = read(path)
+    assert found.fills == [("7", "IL", "tractor", 100.0, 350.0)]
+    assert found.refused == {3: "the amount is missing, and so is the price"}
+
+
 @pytest.mark.parametrize(
     ("litres", "amount", "read_as"),
     [
