@@ -59,7 +59,8 @@ class Replica:
 @contextmanager
 def running_replica(primary: EmbeddedPostgres, folder: Path, **options: str) -> Iterator[Replica]:
     """A replica for as long as the block; `options` are settings of PostgreSQL, such as `recovery_min_apply_delay`."""
-    server = EmbeddedPostgres(folder, durable=False, options=options)
+    # a server that is killed leaves its shared memory behind, here in its own folder
+    server = EmbeddedPostgres(folder, durable=False, options={"dynamic_shared_memory_type": "mmap", **options})
     argv = [
         str(server.installed / "pg_basebackup"),
         f"--pgdata={server.folder}",
