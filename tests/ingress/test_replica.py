@@ -255,8 +255,11 @@ def test_a_list_of_changes_comes_from_the_primary(client: Client, replica: Repli
     since = datetime.now(UTC).isoformat()
     replica.pause()
     route = push(client)
-    page = client.get("/v1/routes", params={"updatedSince": since}).json()
-    assert [one["id"] for one in page["data"]] == [route["id"]]
+
+    def changed() -> list[str]:
+        return [one["id"] for one in client.get("/v1/routes", params={"updatedSince": since}).json()["data"]]
+
+    eventually(changed, lambda ids: ids == [route["id"]], wanted="the end of older transactions")
 
 
 def test_writes_that_a_crash_forgot_are_read_from_the_primary(
