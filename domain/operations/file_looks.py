@@ -47,8 +47,8 @@ from domain.stations.believed_prices import unit_option
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import price_profile_of
 from domain.stations.price_profiles import PRICE_FIELDS, with_unit, with_usual_columns
+from domain.stations.price_rows import PriceLook
 from domain.stations.price_units import ExchangeRates
-from domain.stations.written_prices import foreign_prices
 
 LOOKED_AT = 1_000
 """The first rows of a table that are read for a look."""
@@ -255,7 +255,8 @@ def _first_rows(
     zone = ZoneInfo(time_zone_of(connection, _company_of(wanted, answer)))
     if answer.kind == "prices":
         profile = _price_profile(connection, wanted, answer)
-        return _named(answer, profile.name), list(_price_rows(wanted, profile, zone, report, unclear))
+        look = PriceLook(connection, _company_of(wanted, answer), profile, ExchangeRates.of(wanted.settings))
+        return _named(answer, profile.name), list(_price_rows(wanted, profile, zone, look, report, unclear))
     if answer.kind == "fills":
         profile = card_profile_of(wanted.path, answer.profile)
         states = states_by_stations(connection, _company_of(wanted, answer))
@@ -288,7 +289,7 @@ def _price_profile(connection: Connection, wanted: Import, answer: FileAnswer) -
 
 
 def _price_rows(
-    wanted: Import, profile: FileProfile, zone: ZoneInfo, report: ImportReport, unclear: list[str]
+    wanted: Import, profile: FileProfile, zone: ZoneInfo, look: PriceLook, report: ImportReport, unclear: list[str]
 ) -> Iterator[dict[str, str]]:
     usual = with_usual_columns(profile)
     with open_profiled(wanted.path, usual, PRICE_FIELDS, zone, report, tell=report.pass_row) as file:
@@ -301,7 +302,7 @@ def _price_rows(
             unclear.append("its retail prices hold for all companies")
         for record in islice(file.records, _SHOWN):
             try:
-                foreign = foreign_prices(record.values, file.fields, ExchangeRates.of(wanted.settings))
+                foreign = look.foreign_prices(record.values, file.fields)
             except ValueError as error:
                 report.reject(record.line, str(error))
             else:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from domain.files.file_records import FilePortion
 from domain.files.profiles import FileProfile
 from domain.stations.file_prices import FilePrices
 from domain.stations.price_outliers import OutlierLimits
-from domain.stations.price_units import US_DOLLARS_A_GALLON, UnitOfPrice, unit_in_heading
+from domain.stations.price_units import US_DOLLARS_A_GALLON, ExchangeRates, UnitOfPrice, unit_in_heading
 from domain.stations.prices import STALE_AFTER
 from domain.stations.state_names import US_STATES, plain_state
 from domain.stations.station_codes import RowPlace
@@ -23,6 +24,7 @@ from domain.stations.written_prices import (
     MOST_WRITTEN,
     PriceKind,
     WrittenPrice,
+    foreign_prices,
     judged_product,
     told_price,
     written_prices,
@@ -238,6 +240,25 @@ class PriceRows:
         if found is not None:
             _take_prices(one, _Row(line, values, effective_at, found, found.reason or product_doubt), written)
         return None
+
+
+class PriceLook:
+    """Says what the import makes of prices, for a person who looks at a file. The stations are read if a row without a
+    state comes."""
+
+    def __init__(self, connection: Connection, company_id: UUID, profile: FileProfile, rates: ExchangeRates) -> None:
+        self._finder = cache(lambda: StationFinder(connection, company_id, profile.code_set))
+        self._rates = rates
+
+    def foreign_prices(self, values: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
+        """The prices of a row, by field, that are not in US dollars a gallon, in words. Raises ValueError, with the
+        fault, if one cannot be read."""
+        return foreign_prices(values, columns, None if values.get("state") else self._station(values), self._rates)
+
+    def _station(self, values: Mapping[str, Any]) -> CodedStation | None:
+        finder = self._finder()
+        match, _ = finder.find(_place([values.get(name) for name in _PLACE_FIELDS]))
+        return finder.stations.get(match.station_id or "")
 
 
 def is_rule(values: Mapping[str, Any]) -> bool:

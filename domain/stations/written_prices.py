@@ -77,13 +77,15 @@ def told_price(
     return in_dollars(written.price, unit, rates, is_told=is_told)
 
 
-def foreign_prices(values: Mapping[str, Any], columns: Mapping[str, str], rates: ExchangeRates) -> dict[str, str]:
+def foreign_prices(
+    values: Mapping[str, Any], columns: Mapping[str, str], station: CodedStation | None, rates: ExchangeRates
+) -> dict[str, str]:
     """The prices of a row, by field, that are not in US dollars a gallon, in words for a person who looks at the file:
     `$5.405 a gallon, from 1.999 CAD a litre`, or why a price cannot be converted. `columns` are the names of the file's
     columns, by field. Raises ValueError, with the fault, if one cannot be read."""
     names, found = dict(_KINDS), {}
     for written in written_prices(values, columns):
-        told = told_price(written, values, None, rates)
+        told = told_price(written, values, station, rates)
         if told.doubt:
             found[names[written.kind]] = told.doubt
         elif told.read_in != US_DOLLARS_A_GALLON:

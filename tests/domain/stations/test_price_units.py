@@ -14,7 +14,7 @@ from domain.stations.held_prices import NeedsRate, accept_price, held_prices
 from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, with_unit
-from domain.stations.price_rows import PriceReport
+from domain.stations.price_rows import PriceLook, PriceReport
 from domain.stations.price_units import (
     NO_RATES,
     ExchangeRates,
@@ -201,7 +201,24 @@ def test_the_country_decides_only_what_the_file_leaves_open() -> None:
 def test_a_foreign_price_is_shown_with_the_money_and_unit_in_which_it_is_read(
     column: str, values: dict[str, Any], expected: str
 ) -> None:
-    shown = foreign_prices({"retail_price": 1.999} | values, {"retail_price": column}, RATES)
+    shown = foreign_prices({"retail_price": 1.999} | values, {"retail_price": column}, None, RATES)
 
     assert shown.get("retail_price", "").startswith(expected)
     assert list(shown) == (["retail_price"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("station_id", "price", "expected"),
+    [
+        ("MB", 1.999, {"retail_price": "$5.405 a gallon, from 1.999 CAD a litre"}),
+        ("NLE", 24.5, {"retail_price": "$5.152 a gallon, from 24.5 MXN a litre"}),
+        ("IN", 3.999, {}),
+        ("unknown", 3.999, {}),
+    ],
+)
+def test_a_row_without_a_state_is_shown_as_it_is_read_by_the_country_of_its_station(
+    connection: Connection, fleet: Fleet, station_id: str, price: float, expected: dict[str, str]
+) -> None:
+    look = PriceLook(connection, fleet.company_id, BUILT_IN["generic"], RATES)
+
+    assert look.foreign_prices({"code": station_id, "retail_price": price}, {"retail_price": "price"}) == expected

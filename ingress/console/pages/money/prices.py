@@ -25,10 +25,10 @@ from domain.stations.places import UnknownStation
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import price_profile_of
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile, with_usual_columns
+from domain.stations.price_rows import PriceLook
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
-from domain.stations.written_prices import foreign_prices
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import csv_download
@@ -158,13 +158,14 @@ def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = 
     """The part of the page with the file's columns and first rows. `unsure` is why it was not recognized."""
     sample = read_sample(upload.path)
     report, records, used, fault = ImportReport(), list[Any](), dict[str, str](), unsure
+    look = PriceLook(page.connection, page.company_id, profile, ExchangeRates.of(page.console.settings))
     try:
         read_by = with_usual_columns(profile)
         with open_profiled(upload.path, read_by, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
             used = file.fields
             for one in islice(file.records, _SHOWN_RECORDS):
                 try:
-                    foreign = foreign_prices(one.values, used, ExchangeRates.of(page.console.settings))
+                    foreign = look.foreign_prices(one.values, used)
                 except ValueError as error:
                     report.reject(one.line, str(error))
                 else:
