@@ -6,7 +6,7 @@ where they always were: an answer only names one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -262,7 +262,7 @@ def _first_rows(
         states = states_by_stations(connection, _company_of(wanted, answer))
         with open_fill_file(wanted.path, profile, report, now=now, volume=answer.volume, state_of=states) as file:
             return _named(answer, profile.name), list(_fill_rows(file, report, unclear))
-    return answer, list(_route_rows(wanted.path, answer.mapping, zone, report))
+    return answer, list(_route_rows(wanted.path, answer.mapping, zone, report, unclear, now))
 
 
 def _named(answer: FileAnswer, profile: str) -> FileAnswer:
@@ -319,13 +319,19 @@ def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iter
         yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
 
 
+_LONG_PAST = timedelta(days=2)
+
+
 def _route_rows(
-    path: Path, mapping: Mapping[str, str], zone: ZoneInfo, report: ImportReport
+    path: Path, mapping: Mapping[str, str], zone: ZoneInfo, report: ImportReport, unclear: list[str], now: datetime
 ) -> Iterator[dict[str, str]]:
     with open_route_file(path, mapping, zone, kind=route_format(path)) as file:
         if file.layout is not None:
             report.unused_columns = file.layout.unused
-        for one in islice(file.routes, _SHOWN):
+        routes = list(islice(file.routes, _SHOWN))
+        if any(one.route is not None and one.route.scheduled_start < now - _LONG_PAST for one in routes):
+            unclear.append("routes that started days ago are among the first: loads that are delivered are pushed, too")
+        for one in routes:
             if one.route is None:
                 report.reject(one.line, one.fault)
                 continue

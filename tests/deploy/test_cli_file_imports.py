@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,20 @@ def test_a_look_tells_that_purchases_have_no_time_of_day(
     look = cli("import", file, "--company", fleet.shown_company_id, "--look", "--json").document
 
     assert any("no time of day" in one for one in look["unclear"]) is is_told
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(-9, True), (1, False)])
+def test_a_look_tells_that_loads_have_started_long_ago(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str], days: int, is_told: bool
+) -> None:
+    load = f"A,101,Ann Lee,{datetime.now(UTC) + timedelta(days=days):%Y-%m-%d} 08:00"
+    columns = "Load #,Truck,Driver,Scheduled Start,Location Name,Latitude,Longitude"
+    file = csv_file(columns, f"{load},Joliet,41.4,-88.1", f"{load},Newark,40.7,-74.1")
+
+    look = cli("import", file, "--company", fleet.shown_company_id, "--look", "--json").document
+
+    assert (look["kind"], len(look["rows"])) == ("routes", 1)
+    assert any("loads that are delivered are pushed" in one for one in look["unclear"]) is is_told
 
 
 def test_a_file_of_two_kinds_is_not_imported_until_somebody_decides_which_is_remembered(
