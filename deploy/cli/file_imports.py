@@ -30,7 +30,7 @@ from domain.files.csvfiles import ImportReport
 from domain.lifecycle import Environment
 from domain.settings import get_settings
 from domain.text import printable
-from domain.wording import counted
+from domain.wording import counted, sentence
 
 if TYPE_CHECKING:
     from domain.operations.file_looks import FileAnswer, FileLook, Import
@@ -164,8 +164,8 @@ def _show(found: "FileLook") -> None:
         print_table([{name: row.get(name, "") for name in columns} for row in found.rows], *columns)
     for row in found.refused:
         errors.print(f"line {row.line} would be refused: {printable(row.message)}", highlight=False)
-    for sentence in found.unclear:
-        errors.print(printable(sentence), highlight=False)
+    for doubt in found.unclear:
+        errors.print(printable(sentence(doubt)), highlight=False)
 
 
 def _decide(
@@ -173,6 +173,7 @@ def _decide(
 ) -> "FileAnswer":
     """The answer by which the file is imported: a person at the terminal is asked. Raises CommandFailed without a
     decision; nothing is imported then."""
+    from domain.files.route_layout import field_in_words
     from domain.operations.file_looks import FileAnswer, look_at_file, require_decided
 
     asks = sys.stdin.isatty() and not as_json and not yes and not is_told
@@ -189,7 +190,9 @@ def _decide(
         _show(found)
         is_told = True
     if asks and found.answer is not None and found.asked.keys() - found.answer.mapping.keys():
-        named = {field: _ask(f"Which column is {field}?", columns) for field, columns in found.asked.items()}
+        named = {
+            field: _ask(f"Which column is {field_in_words(field)}?", columns) for field, columns in found.asked.items()
+        }
         told = FileAnswer("routes", mapping=found.answer.mapping | named)
         with transaction() as connection:
             found = look_at_file(connection, wanted, told, now=clock.now())

@@ -363,6 +363,19 @@ _STOPS_IN_WORDS = (
     "the stops (stop_name, stop_latitude and stop_longitude where a row is a stop, else stop1_name and so on)"
 )
 
+_FIELD_WORDS = {
+    "externalId": "the load's number",
+    "scheduledStart": "the start",
+    "unitNumber": "the truck's unit number",
+    "driverName": "the driver's name",
+}
+
+
+def field_in_words(field: str) -> str:
+    """A field as a dispatcher says it, with its name: `the start (scheduledStart)`."""
+    return f"{_FIELD_WORDS[field]} ({field})" if field in _FIELD_WORDS else field
+
+
 _LIKELY = {
     "externalId": re.compile(r"load|order|trip|shipment|route|dispatch|movement|job", re.IGNORECASE),
     "scheduledStart": re.compile(r"start|depart|date|time|appt|appointment|arriv|pick ?up$", re.IGNORECASE),

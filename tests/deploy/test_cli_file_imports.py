@@ -28,7 +28,7 @@ def test_a_list_of_trucks_goes_in_by_itself_and_again_changes_nothing(
     assert (asked.status, "This is a file of vehicles" in asked.out) == (1, True)
     assert "give --yes, or --as vehicles" in asked.err
     assert "line 3 would be refused" in asked.err
-    assert "columns that are not used: Mileage" in asked.err
+    assert "Columns that are not used: Mileage." in asked.err
 
     taken = cli("import", file, *company, "--yes", "--json")
     assert (taken.status, taken.document["kind"], taken.document["created"]) == (2, "vehicles", 1)
@@ -120,7 +120,7 @@ def test_a_person_at_the_terminal_is_asked_for_the_kind_and_the_column(
 
     assert "choose one of the list, by its name or number" in done.err
     assert "1  Appt Date" in done.err
-    assert "Which column is scheduledStart?" in done.err
+    assert "Which column is the start (scheduledStart)?" in done.err
     assert (done.status, "This is a file of routes" in done.out) == (0, True)
 
 

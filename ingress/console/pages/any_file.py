@@ -9,6 +9,7 @@ from domain.files.csvfiles import UnreadableFile
 from domain.files.kept_profiles import kept_profiles
 from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO
+from domain.files.route_layout import field_in_words
 from domain.fills.card_files import Volume
 from domain.fills.profiles import CARDS
 from domain.lifecycle import Environment, Role
@@ -131,6 +132,8 @@ def _show_look(page: Page, look: FileLook) -> Response:
         kinds=_kinds_of(page),
         columns=columns,
         profiles=_profiles(page, kind),
+        unclear=[sentence(doubt) for doubt in look.unclear],
+        field_in_words=field_in_words,
         refused=[(row.line, row.message) for row in look.refused],
         environments=list(Environment) if kind and FILE_KINDS[kind].has_environments else [],
     )

@@ -36,7 +36,7 @@ def test_a_file_is_looked_at_and_then_imported(world: World) -> None:
 
     look = words(send(browser, TRUCKS, act="look").text)
     assert "This is a file of vehicles" in look
-    assert "columns that are not used: Mileage" in look
+    assert "Columns that are not used: Mileage." in look
     assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102"]
 
     assert "1 row added" in imported(browser, TRUCKS, kind="vehicles")
@@ -67,7 +67,7 @@ def test_a_file_of_routes_asks_for_the_column_that_is_not_told_and_remembers_it(
     asked = send(browser, LOADS, act="look").text
     named = send(browser, LOADS, act="look", **{"map-scheduledStart": "Pickup, local"}).text
     assert "Perhaps this is a file of routes" in words(asked)
-    assert "Column of scheduledStart choose Pickup, local" in words(asked)
+    assert "Column of the start (scheduledStart) choose Pickup, local" in words(asked)
     assert "This is a file of routes" in words(named)
     assert "<option selected>Pickup, local</option>" in named
     assert "A 2026-12-01 08:00" in words(named)
