@@ -6,7 +6,7 @@ where they always were: an answer only names one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -306,7 +306,7 @@ def _price_rows(
             except ValueError as error:
                 report.reject(record.line, str(error))
             else:
-                yield _shown(record.line, record.values | foreign)
+                yield _shown(record.line, record.values | foreign, zone)
 
 
 def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iterator[dict[str, str]]:
@@ -314,9 +314,10 @@ def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iter
     fills = list(islice(file.fills, _SHOWN))
     if fills and not any(fill.has_time for fill in fills):
         unclear.append("the first rows have no time of day: a fill without one is matched by its day alone")
-    names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons", "paid_cents")
+    names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons")
     for fill in fills:
-        yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
+        paid = {"paid": f"{fill.paid_cents / 100:.2f}", "currency": fill.currency}
+        yield _shown(fill.line, {name: getattr(fill, name) for name in names} | paid)
 
 
 _LONG_PAST = timedelta(days=2)
@@ -335,8 +336,15 @@ def _route_rows(
             if one.route is None:
                 report.reject(one.line, one.fault)
                 continue
-            stops = ", ".join(stop.name for stop in one.route.stops)
-            yield _shown(one.line, {"externalId": one.external_id, "start": one.route.scheduled_start, "stops": stops})
+            route = one.route
+            read = {
+                "load": route.external_id,
+                "truck": route.vehicle.unit_number or route.vehicle.vin,
+                "driver": route.driver.name or route.driver.external_id,
+                "start": route.scheduled_start,
+                "stops": ", ".join(stop.name for stop in route.stops),
+            }
+            yield _shown(one.line, read, zone)
 
 
 def route_format(path: Path) -> FileFormat:
@@ -349,12 +357,15 @@ def route_format(path: Path) -> FileFormat:
 _LONGEST_SHOWN = 100
 
 
-def _shown(line: int, values: dict[str, Any]) -> dict[str, str]:
+def _shown(line: int, values: dict[str, Any], zone: tzinfo = UTC) -> dict[str, str]:
+    """The values of a row for people; times are those of the company's clocks."""
     there = {name: value for name, value in values.items() if value is not None and value != ""}
-    return {"line": str(line)} | {name: _text(name, value) for name, value in there.items() if name != "contact"}
+    return {"line": str(line)} | {name: _text(name, value, zone) for name, value in there.items() if name != "contact"}
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: Any, zone: tzinfo) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}" if value.tzinfo is None else f"{value.astimezone(zone):%Y-%m-%d %H:%M %Z}"
     if isinstance(value, float):
         return f"{value:g}" if name not in ("latitude", "longitude") else f"{value:.4f}"
     return str(value)[:_LONGEST_SHOWN]

@@ -40,7 +40,8 @@ def test_a_look_says_what_the_file_is_and_stores_nothing(cli: Cli, fleet: Fleet,
     look = cli("import", csv_file(EFS_HEADER, efs()), "--company", fleet.shown_company_id, "--look", "--json").document
 
     assert (look["kind"], look["profile"], look["sure"]) == ("fills", "efs", True)
-    assert look["rows"][0]["gallons"] == "100"
+    row = look["rows"][0]
+    assert (row["gallons"], row["paid"], row["currency"]) == ("100", "345.50", "USD")
     assert cli("fills", "list", "--company", fleet.shown_company_id).out == "no fill\n"
 
 

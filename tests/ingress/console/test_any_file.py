@@ -70,7 +70,7 @@ def test_a_file_of_routes_asks_for_the_column_that_is_not_told_and_remembers_it(
     assert "Column of the start (scheduledStart) choose Pickup, local" in words(asked)
     assert "This is a file of routes" in words(named)
     assert "<option selected>Pickup, local</option>" in named
-    assert "A 2026-12-01 08:00" in words(named)
+    assert "2 A 101 Ann Lee 2026-12-01 08:00 UTC Joliet, Newark" in words(named)
 
     assert "1 route created" in imported(browser, LOADS, kind="routes", **{"map-scheduledStart": "Pickup, local"})
     assert "1 unchanged" in imported(browser, LOADS, kind="routes")
