@@ -26,10 +26,6 @@ from tests.ports import own_port
 from tests.service import eventually, running_service, takes_less
 
 PASSWORD = "p/w:1"
-FAIL_OVER_SECONDS = 15
-TILT_SECONDS = 30
-"""A Sentinel whose process was held up for 2 seconds distrusts its clock and acts on nothing for so long, though it
-answers that it fails over."""
 
 
 @dataclass
@@ -48,33 +44,19 @@ class Watched:
         with redis.Redis(port=self.sentinels[0]) as sentinel:
             return int(sentinel.sentinel_get_master_addr_by_name("jobs")[1])
 
-    def await_calm(self) -> None:
-        """Returns once every Sentinel trusts its clock, as a busy machine may not let it."""
-        eventually(
-            lambda: [port for port in self.sentinels if _is_tilted(port)],
-            lambda tilted: tilted == [],
-            2 * TILT_SECONDS,
-            "Sentinels that trust their clocks",
-        )
-
     def fail_over(self) -> None:
-        self.await_calm()
+        """Asks until another server is the primary. On a busy machine Sentinels give up a fail-over, and one that was
+        held up for 2 seconds distrusts its clock and does nothing for 30, though it answers that it fails over."""
         before = self.primary()
-        with redis.Redis(port=self.sentinels[0]) as sentinel:
-            eventually(lambda: _asked_to_fail_over(sentinel), bool, FAIL_OVER_SECONDS, "a Sentinel that fails over")
-        eventually(self.primary, lambda port: port != before, FAIL_OVER_SECONDS, "another primary")
 
+        def has_another() -> bool:
+            if self.primary() != before:
+                return True
+            with redis.Redis(port=self.sentinels[0]) as sentinel, suppress(redis.ResponseError):  # one is under way
+                sentinel.execute_command("SENTINEL FAILOVER jobs")
+            return False
 
-def _is_tilted(sentinel: int) -> bool:
-    with redis.Redis(port=sentinel) as client:
-        return bool(client.info("sentinel")["sentinel_tilt"])
-
-
-def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
-    try:
-        return bool(sentinel.execute_command("SENTINEL FAILOVER jobs"))  # type: ignore[no-untyped-call]
-    except redis.ResponseError:  # one is under way, or no good replica is known yet
-        return False
+        eventually(has_another, bool, wanted="another primary")
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +107,7 @@ def test_every_client_follows_the_primary(watched: Watched) -> None:
                 return False
 
         for one in (client, single):
-            eventually(lambda one=one: written(one), bool, FAIL_OVER_SECONDS, "a write to the new primary")  # type: ignore[misc]
+            eventually(lambda one=one: written(one), bool, wanted="a write to the new primary")  # type: ignore[misc]
 
 
 def test_a_client_of_an_event_loop_follows_the_primary(watched: Watched) -> None:
@@ -136,7 +118,7 @@ def test_a_client_of_an_event_loop_follows_the_primary(watched: Watched) -> None
             assert await client.set("before", "1")
             await asyncio.to_thread(watched.fail_over)
             with redis.Redis(port=watched.primary(), password=PASSWORD, db=2) as primary:
-                async with asyncio.timeout(FAIL_OVER_SECONDS):
+                async with asyncio.timeout(180):
                     while primary.exists("of a command", "of a script") < 2:  # the old one takes some writes yet
                         await asyncio.sleep(0.1)
                         with suppress(redis.RedisError):
@@ -149,7 +131,6 @@ def test_a_client_of_an_event_loop_follows_the_primary(watched: Watched) -> None
 
 def test_a_primary_that_falls_silent_is_given_up(watched: Watched) -> None:
     """Its machine is gone, and closed no connection."""
-    watched.await_calm()
     with redis_client(watched.url) as client:
         client.set("before", "1")
         primary = watched.primary()
@@ -157,7 +138,7 @@ def test_a_primary_that_falls_silent_is_given_up(watched: Watched) -> None:
             process: int = server.info("server")["process_id"]
         os.kill(process, signal.SIGSTOP)
         try:
-            eventually(lambda: _written(client), bool, 2 * FAIL_OVER_SECONDS, "a write to the new primary")
+            eventually(lambda: _written(client), bool, wanted="a write to the new primary")
         finally:
             os.kill(process, signal.SIGCONT)
     eventually(lambda: _knows_replica(watched), bool, wanted="a replica")
@@ -178,7 +159,7 @@ def _trusts_its_primary(sentinel: int) -> bool:
 
 
 def test_a_sentinel_that_is_away_costs_little(watched: Watched) -> None:
-    eventually(lambda: _trusts_its_primary(watched.sentinels[0]), bool, FAIL_OVER_SECONDS, "a primary that is up")
+    eventually(lambda: _trusts_its_primary(watched.sentinels[0]), bool, wanted="a primary that is up")
     hosts = ",".join(f"127.0.0.1:{port}" for port in (1, watched.sentinels[0]))
 
     def connect() -> None:
