@@ -206,7 +206,7 @@ def make_database(name: str, *, template: str = "fuelroute") -> str:
     writes every page into the log and takes twice the processor time."""
     url = os.environ["TEST_DATABASE_URL"]
     name = f"{name}_{uuid4().hex}"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     with as_superuser() as connection:  # the service's role makes none
         while True:
             try:

@@ -137,7 +137,7 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         second = next_stop(page)
         assert second != first
 
-        expect(page.get_by_role("heading", name="You may choose instead")).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("heading", name="You may choose instead")).to_be_visible()
         assert_accessible_in_all_languages(page)
         page.goto(link)
         page.get_by_role("button", name="Choose this").first.click()

@@ -42,7 +42,7 @@ def running_haproxy(folder: Path, first: str, second: str) -> Iterator[Proxy]:
             stderr=log,
         )
         try:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 180
             while not control.exists():
                 ended = process.poll() is not None or time.monotonic() > deadline
                 assert not ended, (folder / "haproxy.log").read_text()

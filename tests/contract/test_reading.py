@@ -1,6 +1,5 @@
 """GET: the exact shape of every resource, routes in every status, and cheap polling."""
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ from tests.contract import shapes
 from tests.contract.checks import accepted, put_in_status
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, PLAN, route_body
 from tests.rows import stored_id
-from tests.service import Client
+from tests.service import Client, eventually
 
 ALL = sorted(shapes.STATUSES)
 HELD = {"pending", "pending_mapping", "pending_window"}
@@ -299,15 +298,13 @@ def test_a_caller_follows_the_changes_of_routes(client: Client, now: datetime) -
 
 def changes(client: Client, expected: int, **query: Any) -> Any:
     """A page, once it counts so many changes: transactions of other tests may hold up the last ones."""
-    deadline = time.monotonic() + 60
-    while True:
+
+    def page() -> Any:
         answer = client.get("/v1/routes", params=query)
         assert answer.status_code == 200, answer.text
-        page = answer.json()
-        if page["total"] == expected:
-            return page
-        assert time.monotonic() < deadline, page
-        time.sleep(0.1)
+        return answer.json()
+
+    return eventually(page, lambda one: one["total"] == expected)
 
 
 @pytest.mark.parametrize(
