@@ -65,8 +65,6 @@ def running_gateway() -> Iterator[Gateway]:
             with suppress(OSError):  # the caller has gone
                 self.answer()
 
-        do_GET = do_POST  # what a followed redirect asks
-
         def answer(self) -> None:
             self.send_response(state.status)
             for name, value in state.headers.items():
