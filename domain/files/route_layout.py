@@ -166,8 +166,8 @@ _SURE = _Doubts({}, "")
 
 
 def _columns_by_name(names: list[str], mapping: Mapping[str, str]) -> tuple[dict[TableField, int], _Doubts]:
-    """The columns of fields, and what is in doubt. Further names count where a needed column is missing,
-    so that a file which was read without them is read as before."""
+    """The columns of fields, and what is in doubt. Further names count where a needed column is missing, so that a file
+    which was read without them is read as before."""
     columns: dict[TableField, int] = {}
     for field_name, column in mapping.items():
         place = _place_of(field_name)
@@ -233,10 +233,10 @@ def _whose_stops(columns: Mapping[TableField, int], found: Collection[Meaning]) 
     of stops often repeat the names of the origin and the destination."""
     kinds = {one.whose for one in found if one.field in ("latitude", "longitude")}
     if numbers := _stop_numbers(columns):
+        if numbers == {0}:
+            return [ROW], ""
         is_mixed = 0 not in numbers and kinds & {PICKUP, DELIVERY}
-        return (
-            [ROW] if numbers == {0} else []
-        ), "the order of numbered stops and others is not told" if is_mixed else ""
+        return [], "the order of numbered stops and others is not told" if is_mixed else ""
     if ROW in kinds and len(kinds) > 1:
         return [], "the coordinates of stops may be those of the row, or those of pickups and deliveries"
     if {one.whose for one in found if one.number > 1} >= {PICKUP, DELIVERY} and ROW not in kinds:
