@@ -14,6 +14,7 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import ConnectorValues, add_connector
 from domain.ids import shown_id
 from domain.lifecycle import Environment
+from domain.messages.message_life import MessageStatus
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import DOT, JOLIET, NEWARK, route_body
 from tests.faults.world import SECONDS, Tms, World, insist, mapping_command
@@ -62,6 +63,24 @@ def update_a_draft(world: World) -> None:
     assert tms.wait_for(route_id, "draft")["reference"] == "PO-2"
 
 
+def await_refusal(tms: Tms, route_id: str) -> Any:
+    """The message of a route, once the gateway has refused it."""
+    found = eventually(lambda: tms.messages(route_id), lambda one: bool(one and one[0].error), SECONDS, "a refusal")
+    return found[0]
+
+
+def take_messages_again(gateway: Gateway, tms: Tms, route_id: str, discarded: Any) -> None:
+    """Lets the gateway take messages once this one of the route is discarded. An attempt that is under way when the
+    route changes cannot be stopped, so the gateway refuses it yet."""
+    eventually(
+        lambda: [one.status for one in tms.messages(route_id) if one.id == discarded.id],
+        lambda found: found == [MessageStatus.FAILED],
+        SECONDS,
+        "a discarded message",
+    )
+    gateway.status = 200
+
+
 def update_a_route_whose_message_is_refused(world: World) -> None:
     """Its message is discarded. The route has a new plan, of which the driver is told once."""
     gateway = world.gateway()
@@ -69,12 +88,12 @@ def update_a_route_whose_message_is_refused(world: World) -> None:
     tms = world.tms(gateway=gateway)
     route_id, body = tms.draft()
     tms.stand_at(JOLIET)
-    eventually(lambda: tms.messages(route_id), lambda found: bool(found and found[0].error), SECONDS, "a refusal")
+    refused = await_refusal(tms, route_id)
     gateway.received.clear()
     world.strike()
     tms.push({**body, "reference": "PO-2"})
     world.await_strike()
-    gateway.status = 200
+    take_messages_again(gateway, tms, route_id, refused)
     active = tms.wait_for(route_id, "active")
     assert active["reference"] == "PO-2"
     (message,) = world.expect_messages(tms, route_id, 1)
@@ -100,11 +119,11 @@ def cancel_a_planned_route(world: World) -> None:
     first, _ = tms.draft()
     second, _ = tms.draft(scheduledStart=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
     tms.stand_at(JOLIET)
-    eventually(lambda: tms.messages(first), lambda found: bool(found and found[0].error), SECONDS, "a refusal")
+    refused = await_refusal(tms, first)
     world.strike()
     answer = insist(lambda: tms.client.delete(f"/v1/routes/{first}"))
     assert answer.status_code == 204, answer.text
-    gateway.status = 200
+    take_messages_again(gateway, tms, first, refused)
     world.await_strike()
     tms.wait_for(first, "canceled")
     tms.wait_for(second, "active")
