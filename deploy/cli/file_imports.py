@@ -114,7 +114,7 @@ def import_file(
     if look:
         show(as_json, found.as_json(), lambda: None)
         return
-    answer = _decide(wanted, found, told, is_told=told is not None, yes=yes, as_json=as_json)
+    answer = _decide(wanted, found, is_told=told is not None, yes=yes, as_json=as_json)
     _import(wanted, found.layout, answer, as_json=as_json)
 
 
@@ -168,36 +168,29 @@ def _show(found: "FileLook") -> None:
         errors.print(printable(sentence(doubt)), highlight=False)
 
 
-def _decide(
-    wanted: "Import", found: "FileLook", told: "FileAnswer | None", *, is_told: bool, yes: bool, as_json: bool
-) -> "FileAnswer":
+def _decide(wanted: "Import", found: "FileLook", *, is_told: bool, yes: bool, as_json: bool) -> "FileAnswer":
     """The answer by which the file is imported: a person at the terminal is asked. Raises CommandFailed without a
     decision; nothing is imported then."""
     from domain.files.route_layout import field_in_words
-    from domain.operations.file_looks import FileAnswer, look_at_file, require_decided
+    from domain.operations.file_looks import FileAnswer, FileLook, look_at_file, require_decided
+
+    def look_again(answer: FileAnswer) -> FileLook:
+        with transaction() as connection:
+            seen = look_at_file(connection, wanted, answer, now=clock.now())
+        _show(seen)
+        return seen
 
     asks = sys.stdin.isatty() and not as_json and not yes and not is_told
     if asks and not found.is_sure:
-        choice = _ask("What is it?", found.choices)
-        with transaction() as connection:
-            found = look_at_file(connection, wanted, FileAnswer(choice), now=clock.now())
-        _show(found)
-        is_told = True
+        found, is_told = look_again(FileAnswer(_ask("What is it?", found.choices))), True
     if asks and len(found.profiles) > 1 and found.answer is not None:
         name = _ask("Which profile?", found.profiles)
-        with transaction() as connection:
-            found = look_at_file(connection, wanted, FileAnswer(found.answer.kind, name), now=clock.now())
-        _show(found)
-        is_told = True
+        found, is_told = look_again(FileAnswer(found.answer.kind, name)), True
     if asks and found.answer is not None and found.asked.keys() - found.answer.mapping.keys():
         named = {
             field: _ask(f"Which column is {field_in_words(field)}?", columns) for field, columns in found.asked.items()
         }
-        told = FileAnswer("routes", mapping=found.answer.mapping | named)
-        with transaction() as connection:
-            found = look_at_file(connection, wanted, told, now=clock.now())
-        _show(found)
-        is_told = True
+        found, is_told = look_again(FileAnswer("routes", mapping=found.answer.mapping | named)), True
     answer = require_decided(found, is_told=is_told)
     if not (yes or is_told) and not (asks and typer.confirm(f"Import this file of {found.title}?", err=True)):
         raise CommandFailed(f"nothing is imported: give --yes, or --as {answer.kind}")
