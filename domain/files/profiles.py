@@ -3,6 +3,7 @@
 A subject (`RecordFields`: prices, fills) lists the fields. A profile says where they stand in one vendor's file. Some
 are built in; a company keeps others, which it made by mapping columns."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple
 from unicodedata import normalize
@@ -27,6 +28,11 @@ class RecordField(NamedTuple):
     is_alone: bool = False
     """True if a column of another field is never its column, too: `Unit` is the unit of the quantity only beside `Unit
     Number`."""
+
+    @property
+    def short_label(self) -> str:
+        """The label up to its first comma, colon or semicolon, for a menu on a phone."""
+        return re.split("[,:;]", self.label, maxsplit=1)[0]
 
 
 class RecordFields(NamedTuple):
