@@ -148,7 +148,7 @@ def _priced_volume(columns: Mapping[str, str]) -> Volume:
 
 
 def _in_volume(record: FileRecord, volume: Volume) -> FileRecord:
-    """The row with its quantity in the unit of its prices: in this one from the other."""
+    """The row with its quantity converted to `volume`, the unit of its prices, from the other unit."""
     quantity, litres = record.values.get("quantity"), float(LITRES_PER_GALLON)
     if not quantity:
         return record

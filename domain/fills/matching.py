@@ -109,8 +109,8 @@ class KnownStations:
         return self._by_number.get(number, ())
 
     def state_of(self, name: str, city: str) -> str | None:
-        """The state of a purchase whose row has none: that of the store with the number in its place's name, if the
-        chain counts its stores throughout the continent. None if no such store is known in that town, or several."""
+        """The state of a purchase whose row has none. The number in the place's name tells the store, if its chain
+        counts its stores throughout the continent. None if no such store is known in that town, or if several are."""
         key = name, city
         if key not in self._states:
             self._states[key] = self._find_state(name, city)

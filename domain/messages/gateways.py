@@ -81,8 +81,8 @@ class Attachment(NamedTuple):
 def give_text(
     url: str, text: str, settings: Settings, recipients: Recipients, attachment: Attachment | None = None
 ) -> Fault | None:
-    """Try once to give a text, whose first line is its title, to the gateway, for those recipients that have not taken
-    it. None when all of them took it. A chat with a limit gets a message of a plan without its last fuel stops."""
+    """Try once to give a text to the gateway, for those recipients that have not taken it. Its first line is the title.
+    None when all of them took it. If a chat takes no text that long, a plan goes without its last fuel stops."""
     text = fitted(text, room_in_chat(text, channel_of(url)))
     title, _, body = text.partition("\n")
     return call_gateway(
