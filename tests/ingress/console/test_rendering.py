@@ -1,14 +1,21 @@
-"""The words of pages: for the names of the API, and for times."""
+"""The templates of pages: words for the names of the API and for times, and addresses."""
 
 import re
 from pathlib import Path
 
 import pytest
+from starlette.routing import Match
 
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.planning.relaxation import PlanLimits
 from ingress import console
+from ingress.console.app import PAGES
 from ingress.console.rendering import LIMIT_WORDS, REASON_WORDS, state_words
+
+TEMPLATES = sorted((Path(console.__file__).parent / "templates").glob("*.html"))
+
+_LINK = re.compile(r'\b(?:href|hx-get)="(/[\w.-]+(?:/[^"?#]*)?)')
+"""The address of a link whose first folder is written out."""
 
 
 def test_every_name_with_an_underscore_has_words() -> None:
@@ -35,6 +42,19 @@ def test_a_badge_says_what_holds_a_route(status: str, reason: str | None, said: 
 
 
 def test_no_page_says_until_in_three_hours() -> None:
-    templates = (Path(console.__file__).parent / "templates").glob("*.html")
-    relative = [found for one in templates for found in re.findall(r"\b(?:until|at) \{\{ when\(.*", one.read_text())]
+    relative = [found for one in TEMPLATES for found in re.findall(r"\b(?:until|at) \{\{ when\(.*", one.read_text())]
     assert relative == [], "after until and at stands the time itself: absolute() says it"
+
+
+def test_every_link_of_a_template_leads_to_a_page() -> None:
+    routes = [route for page in PAGES for route in page.ADDRESSES]
+    links = [(one.name, link) for one in TEMPLATES for link in _LINK.findall(_filled(one.read_text()))]
+    scopes = [(name, {"type": "http", "method": "GET", "path": link}) for name, link in links]
+    assert [one for one in scopes if not any(route.matches(one[1])[0] is Match.FULL for route in routes)] == []
+    assert len(links) > 100
+
+
+def _filled(template: str) -> str:
+    """The template without its statements, and with {} for each value."""
+    without = re.sub(r"\{%.*?%\}", "", template, flags=re.DOTALL)
+    return re.sub(r"\{\{.*?\}\}", "{}", without, flags=re.DOTALL)
