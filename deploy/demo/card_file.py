@@ -41,11 +41,10 @@ def import_card_files(
     actor: str,
     *,
     now: datetime,
-    seed: int,
 ) -> int:
     """Imports a file for each month, as a person does who drops it on the console. Returns the number of purchases."""
     by_month: dict[str, list[list[str]]] = {}
-    for bought_at, row in sorted(_purchases(trips, seed=seed)):
+    for bought_at, row in sorted(_purchases(trips)):
         if bought_at <= now - _COMES_AFTER:
             by_month.setdefault(f"{bought_at:%Y-%m}", []).append(row)
     if by_month:
@@ -146,16 +145,16 @@ def _import(
         ImportRun(file, lambda: nullcontext(connection), actor, record=record, time=lambda: now).store()
 
 
-def _purchases(trips: Iterable[StoredTrip], *, seed: int) -> Iterator[tuple[datetime, list[str]]]:
+def _purchases(trips: Iterable[StoredTrip]) -> Iterator[tuple[datetime, list[str]]]:
     for one in trips:
         for number, stop in enumerate(one.plan.stops):
-            chance = one.trip.draws(seed, f"stop {number}")
+            chance = one.trip.chance_at(number)
             luck, gallons, price, station = chance.random(), stop.gallons_to_fill, stop.price_per_gallon, stop.station
             if luck < MISSED:
                 continue
             if luck < MISSED + PARTLY:
                 gallons *= chance.uniform(0.45, 0.75)
-            elif one.trip.buys_elsewhere(seed, number):
+            elif one.trip.buys_elsewhere(number):
                 station, price = _another(one, stop)
             else:
                 gallons += chance.uniform(-3, 3)

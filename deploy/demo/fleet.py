@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from random import Random
 from typing import NamedTuple, Self
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from deploy.demo.card_file import import_new_purchases
 from deploy.demo.moves import MovingTruck, Way
 from deploy.demo.present import LATE, LOW, LOW_PERCENT, SILENT, unit_in_tms
 from deploy.demo.prices import keep_prices_fresh
-from deploy.demo.trips import FIRST_UNIT, OFF_ROAD, PLACES, SEED, external_id, next_lane
+from deploy.demo.trips import FIRST_UNIT, OFF_ROAD, PLACES, chance_of, external_id, next_lane
 from domain import clock
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.contract.shapes import Position
@@ -145,11 +144,9 @@ class Feed:
 class LivingFleet:
     """The trucks of a demo's company, driven turn by turn."""
 
-    def __init__(
-        self, database: Database, company_id: UUID, feed: Feed, settings: Settings, *, seed: int = SEED
-    ) -> None:
+    def __init__(self, database: Database, company_id: UUID, feed: Feed, settings: Settings) -> None:
         self._settings = settings
-        self._database, self._company_id, self._feed, self._seed = database, company_id, feed, seed
+        self._database, self._company_id, self._feed = database, company_id, feed
         self._trucks: dict[UUID, MovingTruck] = {}
         self._turn = 0
 
@@ -179,7 +176,7 @@ class LivingFleet:
         """Does what a demo of many days needs: once a day new prices and the card's file of the last trips. It forgets
         trips older than half a year."""
         with self._database.transaction() as connection:
-            if keep_prices_fresh(connection, HERE / "stations.csv", now=now, seed=self._seed):
+            if keep_prices_fresh(connection, HERE / "stations.csv", now=now):
                 tenant = Tenant(self._company_id, Environment.LIVE)
                 import_new_purchases(connection, tenant, self._settings, "fuelroute demo", now=now)
         with self._database.transaction() as connection:
@@ -250,7 +247,7 @@ class LivingFleet:
         if truck is None or one.external_id is None or one.driver_name is None:
             return
         trip = int(one.external_id.rpartition("-")[2]) + 1
-        chance = Random(f"{self._seed} {external_id(number, trip)}")  # noqa: S311 (no secret)
+        chance = chance_of(external_id(number, trip))
         here = min(PLACES, key=lambda name: great_circle_miles(truck.place, _point(PLACES[name])))
         truck.place = _point(PLACES[here])
         lane = next_lane(number, here, chance)

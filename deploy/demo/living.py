@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from deploy.demo.fleet import Feed, LivingFleet
-from deploy.demo.trips import QUARTER, SEED
+from deploy.demo.trips import QUARTER
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.audit.entries import Actor
@@ -41,13 +41,7 @@ class Made(NamedTuple):
 
 
 def make_history(
-    database: Database,
-    company_id: UUID,
-    settings: Settings,
-    *,
-    now: datetime,
-    seed: int = SEED,
-    span: timedelta = QUARTER,
+    database: Database, company_id: UUID, settings: Settings, *, now: datetime, span: timedelta = QUARTER
 ) -> Made | None:
     """Makes the fleet with its history and its present trips, all in one transaction. None if it is there already."""
     roads = default_roads(settings.valhalla_url)
@@ -57,19 +51,12 @@ def make_history(
         start_demo_fleet(connection, company_id)
         import_vehicles(connection, company_id, HERE / "fleet_vehicles.csv")
         import_drivers(connection, company_id, HERE / "fleet_drivers.csv")
-        made = _fill(connection, company_id, settings, roads, now=now, seed=seed, span=span)
+        made = _fill(connection, company_id, settings, roads, now=now, span=span)
     return made
 
 
 def _fill(
-    connection: Connection,
-    company_id: UUID,
-    settings: Settings,
-    roads: Roads,
-    *,
-    now: datetime,
-    seed: int,
-    span: timedelta,
+    connection: Connection, company_id: UUID, settings: Settings, roads: Roads, *, now: datetime, span: timedelta
 ) -> Made:
     from deploy.demo.card_file import import_card_files
     from deploy.demo.office import make_office, make_statements
@@ -79,16 +66,16 @@ def _fill(
 
     tenant = Tenant(company_id, Environment.LIVE)
     set_policy(connection, company_id, _POLICY_OF_THE_PAST, ACTOR)
-    past = past_trips(now=now, seed=seed, span=span)
-    history = History(connection, tenant, roads, settings, now=now, seed=seed)
+    past = past_trips(now=now, span=span)
+    history = History(connection, tenant, roads, settings, now=now)
     done = history.complete([trip for of_truck in past for trip in of_truck])
-    fills = import_card_files(connection, tenant, done, settings, ACTOR.name, now=now, seed=seed)
+    fills = import_card_files(connection, tenant, done, settings, ACTOR.name, now=now)
     history.learn_burns()
     set_policy(connection, company_id, _POLICY, ACTOR)
     make_office(connection, tenant, history.fleet, HERE / "stations.csv", settings, ACTOR, now=now)
     make_statements(connection, company_id, settings, now=now)
     note_recent_roads(history, done)
-    begin_present_trips(history, present_trips(past, now=now, seed=seed))
+    begin_present_trips(history, present_trips(past, now=now))
     return Made(len(done), fills)
 
 

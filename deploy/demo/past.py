@@ -94,9 +94,9 @@ class History:
     """Stores trips in one transaction, each as of its own moment."""
 
     def __init__(
-        self, connection: Connection, tenant: Tenant, roads: Roads, settings: Settings, *, now: datetime, seed: int
+        self, connection: Connection, tenant: Tenant, roads: Roads, settings: Settings, *, now: datetime
     ) -> None:
-        self.connection, self.tenant, self.settings, self.now, self.seed = connection, tenant, settings, now, seed
+        self.connection, self.tenant, self.settings, self.now = connection, tenant, settings, now
         self.fleet = fleet_of(connection, tenant.company_id)
         self.policy = read_plan_policy(connection, tenant.company_id)
         self.roads, self.places = roads, StationPlaces()
@@ -144,7 +144,7 @@ class History:
         at = trip.starts_at - STOOD_BEFORE + timedelta(seconds=40)
         task = self._task(trip, route_id, at)
         road, today = self.lane(trip.lane)
-        corridor = as_of(today, at, market_shift(at, now=self.now, seed=self.seed), now=self.now)
+        corridor = as_of(today, at, market_shift(at, now=self.now), now=self.now)
         plan = plan_for_task(task, road, corridor, further=corridor, now=at)
         if not isinstance(plan, ComputedPlan):
             raise ValueError(f"{trip.external_id} has no feasible plan")
@@ -212,7 +212,7 @@ class History:
                 store_positions(self.connection, self.tenant, list(enumerate(batch)), now=one.drive.arrival)
         visits = {one.route_id: {0: _first_visit(one.trip), 1: _last_visit(one)} for one in trips}
         store_visits(self.connection, visits, now=self.now)
-        store_fuel_visits(self.connection, {one.route_id: _fuel_visits(one, self.seed) for one in trips})
+        store_fuel_visits(self.connection, {one.route_id: _fuel_visits(one) for one in trips})
         complete_routes(self.connection, [one.route_id for one in trips], now=self.now)
         older = {
             one.route_id: pack_levels(
@@ -277,11 +277,11 @@ def _last_visit(one: StoredTrip) -> Visit:
     return Visit(came, Evidence(_INSIDE, tuple(fixes)))
 
 
-def _fuel_visits(one: StoredTrip, seed: int) -> list[FuelVisit]:
+def _fuel_visits(one: StoredTrip) -> list[FuelVisit]:
     """The visits of the plan's fuel stops. One where the driver goes to another truck stop instead has no times."""
     visits = []
     for number, stop in enumerate(one.plan.stops):
-        halt = one.drive.halt_at(number) if not one.trip.buys_elsewhere(seed, number) else (None, None)
+        halt = one.drive.halt_at(number) if not one.trip.buys_elsewhere(number) else (None, None)
         came, left = (utc_text(at) if at is not None else None for at in halt)
         place = stop.station
         visits.append(FuelVisit(latitude=place.latitude, longitude=place.longitude, arrivedAt=came, departedAt=left))

@@ -4,8 +4,8 @@ import csv
 import tempfile
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from random import Random
 
+from deploy.demo.trips import chance_of
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
 from domain.stations.stations import store_station_rows
@@ -14,7 +14,7 @@ _AGE = timedelta(hours=24)
 _PRICED_AT = Scalar(datetime | None, "SELECT max(priced_at) FROM stations WHERE station_id = ANY(%s)")
 
 
-def keep_prices_fresh(connection: Connection, stations: Path, *, now: datetime, seed: int) -> bool:
+def keep_prices_fresh(connection: Connection, stations: Path, *, now: datetime) -> bool:
     """Gives the truck stops of the file new prices, some cents from those of the file, if the newest are a day old.
     Returns False if they are fresh."""
     with stations.open(newline="", encoding="utf-8") as file:
@@ -23,7 +23,7 @@ def keep_prices_fresh(connection: Connection, stations: Path, *, now: datetime, 
     if priced_at is None or now - priced_at < _AGE:
         return False
     for row in rows:
-        row["retail_price"] = f"{float(row['retail_price']) + _cents(row['brand'], now.date(), seed) / 100:.3f}"
+        row["retail_price"] = f"{float(row['retail_price']) + _cents(row['brand'], now.date()) / 100:.3f}"
     with tempfile.TemporaryDirectory(prefix="fuelroute-demo-") as folder:
         path = Path(folder, "stations.csv")
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -34,6 +34,6 @@ def keep_prices_fresh(connection: Connection, stations: Path, *, now: datetime, 
     return True
 
 
-def _cents(brand: str, day: date, seed: int) -> int:
+def _cents(brand: str, day: date) -> int:
     """A chain moves all its prices at once."""
-    return Random(f"{seed} {brand} {day}").randint(-6, 6)  # noqa: S311 (no secret)
+    return chance_of(f"{brand} {day}").randint(-6, 6)

@@ -1,6 +1,6 @@
 """The trips of the demo's fleet: which truck drove which lane, when, with what fuel. Values only; nothing is stored.
 
-The same seed and the same moment give the same trips."""
+The same moment gives the same trips."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from domain.roads import CIRCUITY, Point, great_circle_miles
 
-SEED = 39
 TRUCKS = 24
 FIRST_UNIT = 5201
 
@@ -103,27 +102,32 @@ class PastTrip(NamedTuple):
     def external_id(self) -> str:
         return external_id(self.truck, self.number)
 
-    def draws(self, seed: int, about: str) -> Random:
-        """Chance for one part of the trip, always the same."""
-        return Random(f"{seed} {self.external_id} {about}")  # noqa: S311 (no secret)
+    def chance_at(self, number: int) -> Random:
+        """Chance for the fuel stop of this number in the trip's plan."""
+        return chance_of(f"{self.external_id} stop {number}")
 
-    def buys_elsewhere(self, seed: int, number: int) -> bool:
+    def buys_elsewhere(self, number: int) -> bool:
         """True if the driver goes to another truck stop than to the fuel stop of this number in his plan."""
-        luck = self.draws(seed, f"stop {number}").random()
+        luck = self.chance_at(number).random()
         return MISSED + PARTLY <= luck < MISSED + PARTLY + _ELSEWHERE
+
+
+def chance_of(about: str) -> Random:
+    """Chance for one part of the demo, always the same."""
+    return Random(f"39 {about}")  # noqa: S311 (no secret)
 
 
 def external_id(truck: int, number: int) -> str:
     return f"PR-{FIRST_UNIT + truck}-{number:04}"
 
 
-def past_trips(*, now: datetime, seed: int = SEED, span: timedelta = QUARTER) -> list[list[PastTrip]]:
+def past_trips(*, now: datetime, span: timedelta = QUARTER) -> list[list[PastTrip]]:
     """The completed trips of each truck within a span, the oldest first."""
-    return [list(_trips_of(truck, span, now=now, seed=seed)) for truck in range(TRUCKS)]
+    return [list(_trips_of(truck, span, now=now)) for truck in range(TRUCKS)]
 
 
-def _trips_of(truck: int, span: timedelta, *, now: datetime, seed: int) -> Iterator[PastTrip]:
-    chance = Random(f"{seed} truck {truck}")  # noqa: S311 (no secret)
+def _trips_of(truck: int, span: timedelta, *, now: datetime) -> Iterator[PastTrip]:
+    chance = chance_of(f"truck {truck}")
     place = list(PLACES)[truck % len(PLACES)]
     burns = chance.uniform(0.93, 1.04)
     starts_at = now - span + timedelta(hours=chance.uniform(0, 96))
@@ -154,11 +158,11 @@ def next_lane(truck: int, place: str, chance: Random) -> Lane:
     return chance.choice(lanes)
 
 
-def present_trips(past: list[list[PastTrip]], *, now: datetime, seed: int = SEED) -> list[PastTrip]:
+def present_trips(past: list[list[PastTrip]], *, now: datetime) -> list[PastTrip]:
     """The trip that each truck drives at the moment. Trucks are all over their roads."""
     trips = []
     for truck, driven in enumerate(past):
-        chance = Random(f"{seed} present {truck}")  # noqa: S311 (no secret)
+        chance = chance_of(f"present {truck}")
         place = driven[-1].lane.destination if driven else list(PLACES)[truck % len(PLACES)]
         lane = next_lane(truck, place, chance)
         driven_share = 0.12 + 0.7 * math.fmod(truck * 0.381966, 1.0)
@@ -169,10 +173,10 @@ def present_trips(past: list[list[PastTrip]], *, now: datetime, seed: int = SEED
     return trips
 
 
-def market_shift(then: datetime, *, now: datetime, seed: int = SEED) -> float:
+def market_shift(then: datetime, *, now: datetime) -> float:
     """Dollars a gallon by which all prices differed from today's: a walk of some cents a week, which ends at zero."""
     weeks = (now - then).days // 7
-    chance = Random(f"{seed} market")  # noqa: S311 (no secret)
+    chance = chance_of("market")
     return round(sum(chance.gauss(-0.004, 0.035) for _ in range(max(weeks, 0))), 3)
 
 
