@@ -4,7 +4,6 @@ A subject (`RecordFields`: prices, fills) lists the fields. A profile says where
 are built in; a company keeps others, which it made by mapping columns."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple
 from unicodedata import normalize
 
@@ -100,11 +99,10 @@ def guessed_columns(names: list[str], record: RecordFields) -> dict[str, str]:
     return guesses
 
 
-def plain_profile(record: RecordFields, columns: Mapping[str, str] | None = None) -> FileProfile:
-    """A profile for files whose columns have the names of our fields, or the names in `columns`, by field."""
+def plain_profile(record: RecordFields) -> FileProfile:
+    """A profile for files whose columns have the names of our fields."""
     named = {field.name: Column((field.name, field.label, *field.usual_names)) for field in record.fields}
-    given = {name: Column((column,)) for name, column in (columns or {}).items()}
-    return FileProfile("generic", record.subject, given or named)
+    return FileProfile("generic", record.subject, named)
 
 
 def plain_name(name: str) -> str:

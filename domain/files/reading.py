@@ -238,10 +238,10 @@ def _widest(rows: Sequence[Row]) -> Heading:
 # --- Rows --------------------------------------------------------------------------------------------------------
 
 
-def first_rows(path: Path, *, limit: int = MOST_LINES_ABOVE) -> list[Row]:
+def first_rows(path: Path) -> list[Row]:
     """The first rows of a file that are not empty. Raises UnreadableFile if it cannot be read."""
     with closing(_rows(path, lambda row: None)) as rows:
-        return list(islice(rows, limit))
+        return list(islice(rows, MOST_LINES_ABOVE))
 
 
 def _rows(path: Path, refuse: Refuse, tell: Callable[[int, str], None] = lambda line, message: None) -> Generator[Row]:

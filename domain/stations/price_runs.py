@@ -58,11 +58,7 @@ _RECORD = Command(
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 _COLUMNS = ", ".join(PriceRun._fields)
-_LATEST = Statement(
-    PriceRun,
-    f"SELECT {_COLUMNS} FROM price_runs WHERE company_id = %s"
-    " AND (%s::uuid IS NULL OR source_id = %s) ORDER BY id DESC LIMIT %s",
-)
+_LATEST = Statement(PriceRun, f"SELECT {_COLUMNS} FROM price_runs WHERE company_id = %s ORDER BY id DESC LIMIT 20")
 
 
 _REJECTED = Scalar(list[dict[str, Any]], "SELECT rejected FROM price_runs WHERE company_id = %s AND id = %s")
@@ -98,11 +94,9 @@ def record_run(
     return run_id
 
 
-def latest_runs(
-    connection: Connection, company_id: UUID, *, source_id: UUID | None = None, limit: int = 20
-) -> list[PriceRun]:
-    """The latest runs, the newest first."""
-    return _LATEST.all(connection, (company_id, source_id, source_id, limit))
+def latest_runs(connection: Connection, company_id: UUID) -> list[PriceRun]:
+    """The latest 20 runs, the newest first."""
+    return _LATEST.all(connection, (company_id,))
 
 
 def refused_rows(connection: Connection, company_id: UUID, run_id: UUID) -> Sequence[Rejected] | None:

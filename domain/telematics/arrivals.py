@@ -173,12 +173,12 @@ def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
     return None
 
 
-def implausible_fixes(fixes: Sequence[Fix], before: Fix | None = None) -> set[datetime]:
+def implausible_fixes(fixes: Sequence[Fix]) -> set[datetime]:
     """The fixes, by `recorded_at`, that a truck could reach only at more than 120 mph from the last believed one.
     `fixes` are in order of time. Three in a row that agree with each other are believed after all: the fix before them
     was the wrong one."""
     implausible: set[datetime] = set()
-    believed = before
+    believed: Fix | None = None
     doubted: list[Fix] = []
     for fix in fixes:
         if believed is None or _could_follow(believed, fix):
