@@ -136,7 +136,8 @@ def deals_import(
 def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates the states' diesel taxes, for companies whose objective is tax-adjusted.
 
-    A purchase is credited the rate. A surcharge is owed by miles alone and has a column of its own.
+    A purchase is credited the rate. A surcharge is owed by miles alone and has a column of its own. The quarterly
+    matrix of IFTA, Inc. is read, too.
     """
     from domain.operations.import_kinds import TaxesFile
 

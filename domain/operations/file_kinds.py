@@ -4,15 +4,16 @@ A kind declares no columns of its own: it asks those that read it, the tables of
 prices and cards, the layout of routes."""
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from domain.accounts.users import MAY_DISPATCH, MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
 from domain.files.cells import cell_text
 from domain.files.column_names import heading_row_at
-from domain.files.csvfiles import ColumnNames, UnreadableFile
+from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, UnreadableFile, read_rows
 from domain.files.headings import field_places, heading_of
 from domain.files.profiles import FileProfile, RecordFields, plain_name
 from domain.files.reading import best_fits
@@ -27,7 +28,8 @@ from domain.lifecycle import Role
 from domain.stations.deals import DealFileRow
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
 from domain.stations.stations import STATION_FILE_COLUMNS, StationFileRow
-from domain.stations.taxes import TaxRow
+from domain.stations.tax_matrix import matrix_names
+from domain.stations.taxes import TaxRow, read_taxes
 
 
 class KindFit(NamedTuple):
@@ -46,6 +48,15 @@ class KindFit(NamedTuple):
     """True if a column is there that no other kind has, such as the name of a stop."""
 
 
+class OtherLayout(NamedTuple):
+    """A layout of a table's rows in which a publisher has them, with other columns."""
+
+    names: Callable[[Sequence[Row]], Sequence[str]]
+    """The names of the columns in the first rows of such a file; empty for another one."""
+    read: Callable[[Path, ImportReport], Iterator[FileRow[Any]]]
+    """The rows of a file in this layout or in the table's own."""
+
+
 class ColumnTable(NamedTuple):
     """A table whose columns have the names of our fields, or other known names."""
 
@@ -57,6 +68,13 @@ class ColumnTable(NamedTuple):
     """The columns that are there once."""
     clearing: bool = False
     """True if a `-` clears a value, and an empty cell leaves the stored one."""
+    other: OtherLayout | None = None
+
+    def rows(self, path: Path, report: ImportReport) -> Iterator[FileRow[Any]]:
+        """The rows of a file; those that do not fit go into the report. Raises UnreadableFile."""
+        if self.other is not None:
+            return self.other.read(path, report)
+        return read_rows(path, self.shape, report, clearing=self.clearing, names=self.names)
 
 
 class FileKind(NamedTuple):
@@ -84,6 +102,8 @@ class FileKind(NamedTuple):
 
 
 def _table_fit(name: str, table: ColumnTable, rows: Sequence[Row]) -> KindFit:
+    if table.other is not None and (other := table.other.names(rows)):
+        return KindFit(name, other, 0)
     fields = msgspec.structs.fields(table.shape)
     known = [field.encode_name for field in fields]
     groups = [*((field.encode_name,) for field in fields if field.required), *table.needed]
@@ -172,7 +192,7 @@ FILE_KINDS: dict[str, FileKind] = {
             "taxes",
             "diesel taxes",
             MAY_EDIT_STATIONS,
-            ColumnTable(TaxRow, key=("state", "valid_from")),
+            ColumnTable(TaxRow, key=("state", "valid_from"), other=OtherLayout(matrix_names, read_taxes)),
             needs_company=False,
         ),
         FileKind(

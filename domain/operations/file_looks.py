@@ -19,7 +19,7 @@ from domain.accounts.companies import require_company, time_zone_of
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.database.connections import Connection
 from domain.errors import FuelrouteError
-from domain.files.csvfiles import ImportReport, Rejected, UnreadableFile, read_rows, without_repeats
+from domain.files.csvfiles import ImportReport, Rejected, UnreadableFile, without_repeats
 from domain.files.kept_profiles import keep_answer, kept_profiles, read_answer
 from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO, first_rows, open_profiled
@@ -276,8 +276,7 @@ def _company_of(wanted: Import, answer: FileAnswer) -> UUID:
 
 
 def _table_rows(path: Path, table: ColumnTable, report: ImportReport) -> list[tuple[int, dict[str, Any]]]:
-    found = read_rows(path, table.shape, report, clearing=table.clearing, names=table.names)
-    rows: Iterator[Any] = islice(found, LOOKED_AT)
+    rows: Iterator[Any] = islice(table.rows(path, report), LOOKED_AT)
     rows = without_repeats(rows, report, *table.key) if table.key else rows
     read = list(rows)[:_SHOWN]
     return [(one.number, msgspec.structs.asdict(one.row)) for one in read]

@@ -3,6 +3,7 @@
 Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
 """
 
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +14,13 @@ from psycopg.errors import UniqueViolation
 
 from domain.audit.entries import Actor
 from domain.contract.captions import Caption
+from domain.contract.checking import Invalid, read_query
 from domain.database.connections import Connection
 from domain.database.statements import Command
-from domain.files.csvfiles import ImportReport, Progress, read_rows, without_repeats
+from domain.files.csvfiles import FileRow, ImportReport, Progress, read_rows, without_repeats
 from domain.stations.price_sets import begin_price_set, record_by_hand
 from domain.stations.staged_rows import AlreadyPriced, RowKey, count_outcomes, keep_stored, stage_rows
+from domain.stations.tax_matrix import matrix_taxes
 
 
 class TaxRow(Struct, frozen=True):
@@ -34,13 +37,26 @@ class TaxRow(Struct, frozen=True):
 _TAX_KEY = RowKey(["state", "valid_from"])
 
 
+def read_taxes(path: Path, report: ImportReport, *, progress: Progress = lambda _: None) -> Iterator[FileRow[TaxRow]]:
+    """The taxes of a file with the columns of `TaxRow`, or of IFTA's matrix. Raises UnreadableFile."""
+    matrix = matrix_taxes(path, report, progress=progress)
+    if matrix is None:
+        yield from read_rows(path, TaxRow, report, progress=progress)
+        return
+    for line, cells in matrix:
+        try:
+            yield FileRow(line, read_query(cells, TaxRow))
+        except Invalid as invalid:
+            report.reject(line, str(invalid))
+
+
 def store_tax_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
     """Add and update states' diesel taxes by state and first day. Raises UnreadableFile if the file is refused as a
     whole."""
     report = ImportReport()
-    rows = read_rows(path, TaxRow, report, progress=progress)
+    rows = read_taxes(path, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
     columns = TaxRow.__struct_fields__
     absent = stage_rows(connection, "fuel_taxes", columns, lines, msgspec.structs.astuple)

@@ -36,6 +36,7 @@ KIND_OF_FOLDER = {
     "fleet": "vehicles",
     "prices": "prices",
     "routes": "routes",
+    "taxes": "taxes",
 }
 UNSURE = {
     "fills/dkv.csv": "no kind that is known",  # no state or province: it is refused in any case
