@@ -9,6 +9,7 @@ from ingress.http.garbage import collect_rarely
 
 def main() -> None:
     """The entry point."""
+    _open_missing_streams()
     if sys.argv[1:] == ["--version"]:  # needs none of the libraries, which take ten times as long to load
         print_version()
         return
@@ -24,3 +25,11 @@ def main() -> None:
     from deploy.cli.failures import run
 
     run(app)
+
+
+def _open_missing_streams() -> None:
+    """Opens the standard streams that the caller closed, such as by `>&-`, on the null device. Otherwise the next
+    socket or file would get their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (open as long as the program runs)

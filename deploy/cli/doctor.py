@@ -22,7 +22,7 @@ app = typer.Typer()
 @app.command()
 def doctor(
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1, metavar="S", help="How long all checks may take together.")
+        float, typer.Option("--seconds", min=1, max=86_400, metavar="S", help="How long all checks may take together.")
     ] = 60,
     examples: Annotated[
         int, typer.Option("--examples", min=1, max=1000, metavar="N", help="The most examples of a finding.")

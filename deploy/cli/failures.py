@@ -1,5 +1,7 @@
 """Failures of commands: each ends with one sentence that says what to do, and exit status 1 unless it says another."""
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 
@@ -18,7 +20,10 @@ def run(program: Callable[[], object]) -> None:
     """Runs a program of the command line and turns every failure into one sentence that says what to do, and its exit
     status."""
     try:
-        program()
+        try:
+            program()
+        finally:
+            _write_rest()
     except UnicodeError:
         _fail("an argument is not text: give it in UTF-8")
     except CommandFailed as failed:
@@ -26,10 +31,30 @@ def run(program: Callable[[], object]) -> None:
     except (FuelrouteError, PermissionError) as error:
         _fail(str(error))
     except Exception as error:
-        sentence = _of_server(error)
+        sentence = _of_file(error) or _of_server(error)
         if sentence is None:
             raise
         _fail(sentence)
+
+
+def _write_rest() -> None:
+    """Writes the output that waits in memory. Otherwise the interpreter would, and tell a full disk by a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter writes the same again
+        if error.errno == errno.EPIPE:  # the reader has gone, as `head` does
+            sys.exit(1)
+        raise
+
+
+def _of_file(error: Exception) -> str | None:
+    """The sentence for a file, or for standard output, that cannot be used; None for other errors."""
+    if not isinstance(error, OSError):
+        return None
+    if error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return f"cannot write the output: {error.strerror}" if error.errno == errno.ENOSPC else None
 
 
 def _of_server(error: Exception) -> str | None:

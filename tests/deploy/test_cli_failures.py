@@ -10,7 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from deploy.cli import benchmarks
+from deploy.cli import benchmarks, main
+from deploy.cli.failures import run
 from domain.database.connections import Database
 from domain.settings import Settings
 from tests.conftest import make_database
@@ -169,6 +170,7 @@ def test_an_operator_s_own_gateway_is_accepted_once_the_settings_name_it(
         ("keys", "create", "--company", NO_COMPANY, "--name", "x", "--environment", "test", "--scope", "routes:read"),
         ("mappings", "add", "--company", NO_COMPANY, "--kind", "license", "--value", "x", "--to", "y"),
         ("companies", "set", "x", "--max-stops", "few"),
+        ("doctor", "--seconds", "inf"),
         ("dance",),
     ],
 )
@@ -285,3 +287,45 @@ def test_the_roads_of_an_extract_are_made_of_whole_ones_alone(cli: Cli, tmp_path
     assert "name the extract: --pbf" in cli("roads", "serve").sentence
     assert "no Valhalla is known" in cli("roads", "compare").sentence
     assert "--valhalla: " in cli("roads", "compare", "--valhalla", "127.0.0.1").sentence
+
+
+def test_a_file_that_cannot_be_written_is_named(cli: Cli, tmp_path: Path) -> None:
+    result = cli("push", "routes.csv", "--save-mapping", str(tmp_path))
+
+    assert result.sentence == f"fuelroute: cannot use {tmp_path}: Is a directory"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_behind_the_output_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit, match="1"):
+            run(lambda: print("a result"))
+
+    assert capsys.readouterr().err == "fuelroute: cannot write the output: No space left on device\n"
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "w") as broken:
+        monkeypatch.setattr(sys, "stdout", broken)
+        with pytest.raises(SystemExit, match="1"):
+            run(lambda: print("a result"))
+
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_runs_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    monkeypatch.setattr(sys, "argv", ["fuelroute", "--version"])
+
+    main()
+
+    with sys.stdin, sys.stdout, sys.stderr:
+        assert sys.stdin.read() == ""
