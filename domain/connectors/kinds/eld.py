@@ -1,11 +1,11 @@
 """ELD gateways: units with positions under `x-api-key` and `provider-token`; a description covers any other JSON.
 
 `GET /api/v2/units-by-usdot/{usdot}` gives `{"units": [{"truck_number", "vin", "coordinates": {"lat", "lng"},
-"timestamp"}]}`: public clients of TT ELD (read.tteld.com), Evo ELD (read.evoeld.com) and Five ELD. That answer needs no
-description. Another gateway is described by JSON pointers (RFC 6901): `units` leads to the list of units in the answer,
-the others lead from a unit to its fields; -1 is the last of a list, and `/lat|/latitude` is the first of two that is
-there. A gateway has no cursor: each answer has the newest position of each unit, in pages if `page` and `pages` are
-given.
+"timestamp", "fuelLevelPercent"}]}`, where the engine tells the fuel level: public clients of TT ELD (read.tteld.com),
+Evo ELD (read.evoeld.com) and Five ELD. That answer needs no description. Another gateway is described by JSON pointers
+(RFC 6901): `units` leads to the list of units in the answer, the others lead from a unit to its fields; -1 is the last
+of a list, and `/lat|/latitude` is the first of two that is there. A gateway has no cursor: each answer has the newest
+position of each unit, in pages if `page` and `pages` are given.
 
     {"units": "/payload/assets", "name": "/label/no", "latitude": "/pos/0", "longitude": "/pos/1", "time": "/epoch",
      "speed": "/kmh", "speed_unit": "km/h", "fuel_percent": "/tank"}
@@ -63,7 +63,7 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The unit's id at the gateway, which never changes; empty if its name is the id."""
     speed: str = "/speed"
     speed_unit: Literal["mph", "km/h", "knots", "meters per second"] = "mph"
-    fuel_percent: str = "/fuel_percent"
+    fuel_percent: str = "/fuel_percent|/fuelLevelPercent|/fuel_level_percent"
     fuel_unit: Literal["percent", "fraction"] = "percent"
     fuel_time: str = ""
     """When the fuel level was measured; empty if with the position."""
