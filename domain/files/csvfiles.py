@@ -151,6 +151,9 @@ class ColumnNames(NamedTuple):
     vague: tuple[str, tuple[str, ...]] = ("", ())
     """A field, and names of its column that may mean other things, such as `Name`. The first of them that a file has
     counts, if no other column is the field and at least two are fields for sure."""
+    past: Mapping[str, Collection[str]] = {}
+    """Columns that tell what is of the past, such as `Status`, each with the words for it in small letters. Such rows
+    are passed over."""
 
     def is_known(self, name: str, known: Collection[str]) -> bool:
         plain = _plain(name)
@@ -249,6 +252,9 @@ def read_rows(
         values = columns.values(cells)
         if not values and not any(map(str.strip, cells)):
             continue
+        if columns.past and (fault := columns.past_of(found, cells)):
+            report.pass_row(line, fault)
+            continue
         if (len(cells) > columns.width or columns.repeated) and (fault := columns.fault(cells)):
             report.reject(line, fault)
             continue
@@ -293,9 +299,11 @@ class _Columns(NamedTuple):
     """The columns without those at the end that have no name."""
     repeated: set[str]
     """The fields that several columns are."""
+    past: list[tuple[int, Collection[str]]]
+    """The columns that tell what is of the past, each with the words for it."""
 
     def unused(self, names: Sequence[str]) -> list[str]:
-        used = {place for place, _ in self.fields}.union(self.parts.places)
+        used = {place for place, _ in (*self.fields, *self.past)}.union(self.parts.places)
         return [printable(name) for place, name in enumerate(names) if name and place not in used]
 
     def values(self, cells: Sequence[str]) -> dict[str, str]:
@@ -314,6 +322,15 @@ class _Columns(NamedTuple):
     def _says_nothing(self, cell: str) -> bool:
         """True for a mark where an empty cell leaves the stored value. Elsewhere it removes one, such as a price."""
         return bool(self.clearable) and cell.upper() in _MARKS
+
+    def past_of(self, names: Sequence[str], cells: Sequence[str]) -> str:
+        """The cell that tells that a row is of the past, in words; empty if none does."""
+        told = (
+            (names[place], cells[place].strip())
+            for place, words in self.past
+            if place < len(cells) and cells[place].strip().casefold() in words
+        )
+        return next((f"its {name} is {word}" for name, word in told), "")
 
     def clear(self, cells: Sequence[str], values: dict[str, str]) -> frozenset[str]:
         """Takes the fields that the row clears out of the values."""
@@ -342,7 +359,8 @@ def _columns_of(names: list[str], known_names: ColumnNames, known: Sequence[str]
     header = known_names.fields(names, known)
     fields = [(place, name) for place, name in enumerate(header) if name in known]
     repeated = {name for name in known if header.count(name) > 1}
-    return _Columns(header, fields, known_names.parts(names, header), clearable, named_width(header), repeated)
+    past = [(place, words) for place, name in enumerate(names) if (words := known_names.past.get(_plain(name)))]
+    return _Columns(header, fields, known_names.parts(names, header), clearable, named_width(header), repeated, past)
 
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:

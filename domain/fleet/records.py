@@ -23,6 +23,22 @@ _KINDS: tuple[Matched, ...] = get_args(Matched)
 ID_KIND: dict[Matched, IdKind] = {"vehicle": "veh", "driver": "drv"}
 
 
+_GONE = frozenset(
+    {
+        *("inactive", "deactivated", "disabled", "terminated", "retired", "sold"),
+        *("traded", "disposed", "scrapped", "archived", "deleted", "removed"),
+    }
+)
+PAST_COLUMNS = {
+    **dict.fromkeys(("status", "activationstatus", "employmentstatus", "workstatus"), _GONE),
+    **dict.fromkeys(("vehiclestatus", "truckstatus", "unitstatus", "assetstatus"), _GONE),
+    **dict.fromkeys(("driverstatus", "driveractivationstatus", "employeestatus"), _GONE),
+    **dict.fromkeys(("active", "isactive"), frozenset({"false", "no", "n", "f", "0"}) | _GONE),
+}
+"""Columns that tell whether a vehicle or driver is still there, each with the words for no. The number of a sold truck
+may be that of its successor. Trucks in the shop or out of service come back, so these words are not among them."""
+
+
 class FleetTable(Generic[Row]):
     """The statements that read and write `vehicles` or `drivers`. The fields of `shape`, a row of the CSV file, are the
     columns that are written."""

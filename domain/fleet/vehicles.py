@@ -18,7 +18,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Command
 from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, Progress, read_rows
 from domain.fleet.merging import Record, merge_rows
-from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
+from domain.fleet.records import PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
 
 TankGallons = Annotated[float, Meta(gt=0, le=1000)]
@@ -122,6 +122,7 @@ VEHICLE_COLUMNS = ColumnNames(
         "unit_number",
         ("assetnumber", "equipmentnumber", "assetname", "name", "vehicleid", "assetid", "equipmentid", "asset"),
     ),
+    past=PAST_COLUMNS,
 )
 """Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 

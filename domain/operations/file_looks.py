@@ -251,7 +251,9 @@ def _first_rows(
     """The answer with its profile, and the first rows as they would be read."""
     kind = FILE_KINDS[answer.kind]
     if kind.table is not None:
-        return answer, [_shown(line, values) for line, values in _table_rows(wanted.path, kind.table, report)]
+        rows = [_shown(line, values) for line, values in _table_rows(wanted.path, kind.table, report)]
+        unclear += [f"line {line} is passed over: {message}" for line, message in report.passed_rows[:_SHOWN]]
+        return answer, rows
     zone = ZoneInfo(time_zone_of(connection, _company_of(wanted, answer)))
     if answer.kind == "prices":
         profile = _price_profile(connection, wanted, answer)

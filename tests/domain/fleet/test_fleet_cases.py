@@ -16,7 +16,7 @@ def test_a_list_of_trucks_by_unit(connection: Connection, fleet: Fleet) -> None:
     stored = vehicles(connection, fleet)
     assert (stored["201"].vin, stored["208"].license_plate) == ("1FUJGBDV8NLBT2011", "TX-208")
     assert rejected(report) == {3: "11 cells, but the header names 10 columns"}
-    assert report.unused_columns == ["State", "Mileage", "Status", "Location"]
+    assert report.unused_columns == ["State", "Mileage", "Location"]
 
 
 def test_a_fleet_master(connection: Connection, fleet: Fleet) -> None:
@@ -85,3 +85,16 @@ def test_ids_that_a_spreadsheet_has_rounded_are_refused(connection: Connection, 
 
     assert list(rejected(report)) == [2, 3]
     assert drivers(connection, fleet)["5119"].name == "Cy Oh"
+
+
+def test_a_list_passes_over_who_and_what_has_gone(connection: Connection, fleet: Fleet) -> None:
+    people = import_drivers(connection, fleet.company_id, CASES / "loadsmart_drivers.csv")
+    trucks = import_vehicles(connection, fleet.company_id, CASES / "sold_trucks.csv")
+
+    assert (rejected(people), people.passed_rows) == ({}, [(3, "its active is FALSE")])
+    assert (rejected(trucks), trucks.passed_rows) == ({}, [(2, "its Status is Sold"), (5, "its Is Active is FALSE")])
+    stored = vehicles(connection, fleet)
+    assert stored["4501"].vin == "1FUJGBDV8NLBT4511"
+    assert "4502" in stored
+    assert "4503" not in stored
+    assert trucks.unused_columns == []

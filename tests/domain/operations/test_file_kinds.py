@@ -29,6 +29,7 @@ OTHER_KINDS = {
     "fleet/drivers_languages.csv": "drivers",
     "fleet/drivers_first_last.txt": "drivers",
     "fleet/drivers_rounded.csv": "drivers",
+    "fleet/loadsmart_drivers.csv": "drivers",
 }
 KIND_OF_FOLDER = {
     "fills": "fills",
@@ -43,6 +44,7 @@ UNSURE = {
     "fills/efs_rejects.csv": "nearly those of purchases",  # nothing was bought
     "fills_identity/wex_posted.csv": "purchases",  # two cards read it alike
     "fleet/drivers.csv": "1 of its 9 columns",
+    "fleet/loadsmart_drivers.csv": "1 of its 7 columns",
     "routes/dispatch_by_time.csv": "nearly those of routes",  # its columns need a mapping
     **dict.fromkeys(
         (

@@ -32,9 +32,11 @@ def test_bad_lines_are_listed_and_the_others_are_imported(world: World) -> None:
     said = import_file(
         browser,
         "vehicles",
-        "unit_number,mpg,vin\n101,7,\n201,6.5,\n202,fast,\n203,6,SHORT\n\n201,8,\n204,<script>,\n205,6,\n",
+        "unit_number,mpg,vin,status\n101,7,\n201,6.5,\n202,fast,\n203,6,SHORT\n\n201,8,\n204,<script>,\n205,6,\n206,6,,Sold\n",
     )
-    assert "2 rows added, 1 changed, 0 unchanged; 4 rows are refused , the others are imported" in said
+    assert (
+        "2 rows added, 1 changed, 0 unchanged; 4 rows are refused , the others are imported; 1 row passed over" in said
+    )
     assert "4 mpg: Expected a number" in said
     assert "5 vin: Expected a text of at least 17" in said
     assert "7 the same one is already on line 3" in said
