@@ -36,7 +36,7 @@ from tests.parallel import loaded_tests
 from tests.plain_logs import log_plainly
 from tests.repeatable import USUAL, draw_the_same_examples
 from tests.run_folder import folder_of_run
-from tests.servers import CLUSTERS, CopiedPostgres, own_redis
+from tests.servers import CLUSTERS, CopiedPostgres, OwnRedis, own_redis
 from tests.service import Client, Service, running_service
 from tests.webhook_receiver import Receiver, running_receiver
 
@@ -166,7 +166,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     starts them."""
     for item in items:
         if isinstance(item, pytest.Function) and (
-            {"settings", "server", "cells"} & set(item.fixturenames) or _starts_servers(item.module)
+            {"settings", "redis", "server", "cells"} & set(item.fixturenames) or _starts_servers(item.module)
         ):
             item.add_marker(pytest.mark.servers)
     if seed := config.getoption("--random-order"):
@@ -267,6 +267,13 @@ def jobs(settings: Settings) -> Iterator[JobQueue]:
     with redis_client(settings.require_redis_url()) as client:
         client.flushdb()
         yield JobQueue(client)
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
+    """A Redis of the module's own, which no worker of other tests uses."""
+    with own_redis(tmp_path_factory.mktemp("redis")) as one:
+        yield one
 
 
 @pytest.fixture

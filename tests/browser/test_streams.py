@@ -18,13 +18,7 @@ from domain.settings import Settings
 from ingress.console.streams import MOST_OF_SESSION
 from tests.browser.conftest import People, add_session, session_of
 from tests.ingress.console.conftest import running_console
-from tests.servers import OwnRedis, own_redis
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
+from tests.servers import OwnRedis
 
 
 @pytest.fixture

@@ -17,14 +17,8 @@ from domain.settings import Settings
 from tests.factories import route_body
 from tests.metrics import Metrics
 from tests.ports import own_port
-from tests.servers import OwnRedis, own_redis
+from tests.servers import OwnRedis
 from tests.service import Client, Service, eventually, one_below, running_service, takes_less
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

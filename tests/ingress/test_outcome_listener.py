@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import ImportOutcome
 from ingress.api.outcome_listener import ExpectedOutcome, OutcomeListener, ReceivedOutcome
-from tests.servers import OwnRedis, own_redis, silent_proxy
+from tests.servers import OwnRedis, silent_proxy
 from tests.service import one_below
 
 A, B = UUID(int=1), UUID(int=2)
@@ -116,12 +116,6 @@ def test_a_wait_for_an_outcome_ends_in_time() -> None:
         outcomes.deliver(announcement({A: DRAFT}))  # too late, and for nobody
 
     run(scenario)
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
 
 
 @asynccontextmanager

@@ -10,16 +10,10 @@ import pytest
 
 from domain.settings import Settings
 from tests.factories import route_body
-from tests.servers import OwnRedis, own_redis
+from tests.servers import OwnRedis
 from tests.service import Client, Service, eventually, running_service, takes_less
 
 IMPORT_WAIT_SECONDS = 1
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

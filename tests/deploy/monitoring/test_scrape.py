@@ -17,7 +17,7 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.metrics import Metrics
 from tests.pipeline.world import store_prices
 from tests.ports import own_port
-from tests.servers import OwnRedis, own_redis
+from tests.servers import OwnRedis
 from tests.service import Service, eventually, running_service
 
 PROCESSES = ("ingress", "console", *QUEUES, "scheduler", "connectors")
@@ -32,12 +32,6 @@ WITHOUT_SAMPLES = {
 
 Scrape = dict[str, Counter[str]]
 """The sum of each series' samples, by process."""
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Fixtures of the tests of messages: a gateway that answers, and a load with a message to send."""
 
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -8,13 +7,6 @@ import pytest
 from domain.database.connections import Database
 from domain.settings import Settings
 from tests.domain.messages.loads import Load
-from tests.gateway import Gateway, running_gateway
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    with running_gateway() as gateway:
-        yield gateway
 
 
 @pytest.fixture

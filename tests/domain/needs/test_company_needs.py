@@ -34,11 +34,6 @@ def on_its_way(connection: Connection, fleet: Fleet, number: str, **changes: Any
     return route_id
 
 
-@pytest.fixture
-def fleet(connection: Connection) -> Fleet:
-    return make_fleet(connection)
-
-
 def test_a_quiet_company_needs_nobody(connection: Connection, fleet: Fleet) -> None:
     imported(connection, fleet.live, now=NOW)
     on_its_way(connection, fleet, "FINE")

@@ -22,6 +22,12 @@ from tests.factories import Fleet, make_fleet
 
 
 @pytest.fixture
+def no_stations(connection: Connection) -> None:
+    """Stations belong to no company. This test's transaction must not see those of other tests."""
+    connection.execute("DELETE FROM stations")
+
+
+@pytest.fixture
 def imported(connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path) -> Import:
     """Imports a file of these rows for the fleet's company, by an operator."""
 

@@ -25,10 +25,7 @@ from tests.rows import named
 STATIONS = "station_id,name,brand,city,state,latitude,longitude,retail_price"
 Load = Callable[..., ImportReport]
 
-
-@pytest.fixture(autouse=True)
-def _no_stations(connection: Connection) -> None:
-    connection.execute("DELETE FROM stations")
+pytestmark = pytest.mark.usefixtures("no_stations")
 
 
 @pytest.fixture

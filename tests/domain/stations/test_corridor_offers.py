@@ -21,15 +21,11 @@ from tests.domain.stations.price_lists import add_station
 from tests.factories import DOT, STATIONS, Fleet, make_fleet
 from tests.rows import named, rows_read
 
-
-@pytest.fixture(autouse=True)
-def _no_stations(connection: Connection) -> None:
-    """Stations belong to no company. This test's transaction must not see those of other tests."""
-    connection.execute("DELETE FROM stations")
+pytestmark = pytest.mark.usefixtures("no_stations")
 
 
 @pytest.fixture
-def prices(connection: Connection, _no_stations: None, now: datetime) -> None:
+def prices(connection: Connection, no_stations: None, now: datetime) -> None:
     store_station_rows(connection, STATIONS, now=now)
 
 

@@ -19,10 +19,7 @@ from tests.rows import named
 BESIDE = (41.7365, -85.971)
 """Some 200 m from the Love's of the file."""
 
-
-@pytest.fixture(autouse=True)
-def _no_stations(connection: Connection) -> None:
-    connection.execute("DELETE FROM stations")
+pytestmark = pytest.mark.usefixtures("no_stations")
 
 
 def named_station(

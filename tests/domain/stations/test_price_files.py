@@ -32,10 +32,7 @@ from tests.domain.stations.price_lists import (
 from tests.factories import DOT, Fleet, make_fleet
 from tests.repeatable import examples
 
-
-@pytest.fixture(autouse=True)
-def _no_stations(connection: Connection) -> None:
-    connection.execute("DELETE FROM stations")
+pytestmark = pytest.mark.usefixtures("no_stations")
 
 
 def test_a_file_of_loves_gives_a_station_its_retail_price_and_the_companys_net_price(

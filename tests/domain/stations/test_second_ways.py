@@ -14,10 +14,7 @@ from tests.factories import DOT, Fleet
 DENVER, MINNEAPOLIS = Point(39.739, -104.985), Point(44.98, -93.264)
 ROAD = HighwayRoads().through([DENVER, MINNEAPOLIS])
 
-
-@pytest.fixture(autouse=True)
-def _no_stations(connection: Connection) -> None:
-    connection.execute("DELETE FROM stations")
+pytestmark = pytest.mark.usefixtures("no_stations")
 
 
 def station(connection: Connection, station_id: str, place: Point, city: str | None, now: datetime) -> None:

@@ -99,12 +99,6 @@ def answering(said: bytes, *, hangs: bool = False, tls: ssl.SSLContext | None = 
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with running_receiver() as one:
-        yield one
-
-
-@pytest.fixture
 def resolving(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Resolves names as a hostile name server would: the first answer may differ from the next. Gives the questions."""
     real, asked = socket.getaddrinfo, []

@@ -120,6 +120,11 @@ def world(console_url: str, database: Database) -> Iterator[World]:
         yield one
 
 
+@pytest.fixture
+def fleet(world: World) -> Fleet:
+    return world.new_fleet()
+
+
 @pytest.fixture(scope="session")
 def console_url(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running console."""

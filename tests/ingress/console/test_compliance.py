@@ -21,11 +21,6 @@ from tests.ingress.console.conftest import World, words
 
 
 @pytest.fixture
-def fleet(world: World) -> Fleet:
-    return world.new_fleet()
-
-
-@pytest.fixture
 def span(world: World, fleet: Fleet, now: datetime) -> dict[str, Any]:
     """The days of a trip that has ended: Ann Lee fueled at Lakeside, and refused Keystone."""
     with world.database.transaction() as connection:

@@ -21,11 +21,6 @@ TOKEN = "samsara-token-of-the-owner"
 
 
 @pytest.fixture
-def fleet(world: World) -> Fleet:
-    return world.new_fleet()
-
-
-@pytest.fixture
 def owner(world: World, fleet: Fleet) -> Browser:
     browser = world.browser(Role.OWNER, fleet)
     browser.look("/connectors")

@@ -25,11 +25,6 @@ FORM: dict[str, Any] = {
 
 
 @pytest.fixture
-def fleet(world: World) -> Fleet:
-    return world.new_fleet()
-
-
-@pytest.fixture
 def dispatcher(world: World, fleet: Fleet) -> Browser:
     browser = world.browser(Role.DISPATCHER, fleet)
     browser.look("/notices")

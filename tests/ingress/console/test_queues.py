@@ -22,15 +22,8 @@ from tests.domain.helpers import imported, pushed
 from tests.domain.operations.test_alerts import worker
 from tests.dying import dead, kill, url_of
 from tests.ingress.console.conftest import Browser, World, running_console, words
-from tests.servers import OwnRedis, own_redis
+from tests.servers import OwnRedis
 from workers.broker import FuelrouteBroker
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    """A Redis that no worker of other tests uses."""
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

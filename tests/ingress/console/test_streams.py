@@ -26,7 +26,7 @@ from ingress.console import streams
 from ingress.console.streams import MOST_OF_COMPANY, MOST_OF_PERSON, MOST_OF_SESSION, Streams, TimedCache
 from tests.conftest import make_database
 from tests.ingress.console.conftest import Browser, World, running_console, words
-from tests.servers import OwnRedis, own_redis
+from tests.servers import OwnRedis
 from tests.service import eventually
 
 
@@ -40,12 +40,6 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def database(settings: Settings) -> Iterator[Database]:
     with Database.of(settings) as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
-    with own_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

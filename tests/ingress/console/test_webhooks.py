@@ -26,11 +26,6 @@ ALL_TYPES = list(EVENT_TYPES)
 
 
 @pytest.fixture
-def fleet(world: World) -> Fleet:
-    return world.new_fleet()
-
-
-@pytest.fixture
 def owner(world: World, fleet: Fleet) -> Browser:
     browser = world.browser(Role.OWNER, fleet)
     browser.look("/webhooks")

@@ -1,6 +1,5 @@
 """A failed message is sent again because a dispatcher asks, against real PostgreSQL."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,17 +25,11 @@ from tests.domain.helpers import (
 )
 from tests.domain.trucks import activate, hours
 from tests.factories import DOT, Fleet, make_fleet
-from tests.gateway import Gateway, running_gateway
+from tests.gateway import Gateway
 from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    with running_gateway() as gateway:
-        yield gateway
 
 
 def contact(connection: Connection, fleet: Fleet, url: str) -> None:

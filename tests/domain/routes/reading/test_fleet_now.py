@@ -22,11 +22,6 @@ ELKHART = {"name": "Elkhart", "latitude": 41.6, "longitude": -86.2}
 """On the way, a little before the first fuel stop."""
 
 
-@pytest.fixture
-def fleet(connection: Connection) -> Fleet:
-    return make_fleet(connection)
-
-
 def seen(connection: Connection, fleet: Fleet, unit_number: str = "101") -> TruckNow:
     trucks = {truck.unit_number: truck for truck in read_fleet(connection, fleet.live, now=NOW)}
     return trucks[unit_number]

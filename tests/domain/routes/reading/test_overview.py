@@ -2,20 +2,13 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from domain.database.connections import Connection
 from domain.routes.reading.overview import read_set_up, routes_by_status
 from domain.savings.spans import Span
 from tests.domain.helpers import imported, planned_by_hand
-from tests.factories import Fleet, make_fleet
+from tests.factories import Fleet
 
 NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)
-
-
-@pytest.fixture
-def fleet(connection: Connection) -> Fleet:
-    return make_fleet(connection)
 
 
 def test_the_routes_of_a_day_are_counted_in_the_companys_zone(connection: Connection, fleet: Fleet) -> None:

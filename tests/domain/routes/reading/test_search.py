@@ -20,11 +20,6 @@ from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def fleet(connection: Connection) -> Fleet:
-    return make_fleet(connection)
-
-
 def found(connection: Connection, tenant: Tenant, **wanted: Any) -> list[str]:
     """The loads, in order."""
     listed = search_routes(connection, tenant, RouteSearch(**wanted), limit=100, offset=0)
