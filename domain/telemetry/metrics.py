@@ -5,6 +5,8 @@ Counters and histograms of all processes of a kind may be summed up. A gauge of 
 processes or by the leading scheduler alone: take its maximum. `deploy/monitoring/README.md` lists every metric.
 """
 
+from collections.abc import Mapping
+
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
 _QUICK = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -110,3 +112,9 @@ def expose(*gauges: Gauge) -> None:
         if gauge not in _exposed:
             _exposed.add(gauge)
             REGISTRY.register(gauge)
+
+
+def count_fixes(stored: int, left_out: Mapping[str, int]) -> None:
+    """Counts GPS fixes that were received: the stored ones, and the others by what became of them."""
+    for outcome, count in {"stored": stored, **left_out}.items():
+        FIXES_RECEIVED.labels(outcome).inc(count)

@@ -1,6 +1,6 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
@@ -36,7 +36,7 @@ from domain.routes.reading.changes import follows_changes, list_changes
 from domain.routes.reading.lookups import list_routes
 from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
-from domain.telemetry.metrics import FIXES_RECEIVED
+from domain.telemetry.metrics import count_fixes
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.api.access import NOBODY, Credentials, refusal_of, unauthorized
 from ingress.api.authenticator import AuthorizedRequest, Item, Result
@@ -258,7 +258,8 @@ class Api:
             feed = await self._read(
                 request, "positions:write", partial(self._store_positions, positions), pipelined=True
             )
-        _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
+        left_out = {**feed.dropped, "rejected": len(rejected) + len(feed.rejected)}
+        count_fixes(feed.accepted - sum(feed.dropped.values()), left_out)
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
         return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)
 
@@ -321,10 +322,3 @@ def _listed(request: Request, page: msgspec.Struct) -> Answer:
     body = write(page)
     etag = _etag(blake2b(body, digest_size=16).hexdigest())
     return _not_changed(etag) if _is_known(request, etag) else Answer(200, body, JSON, ((b"etag", etag),))
-
-
-def _count(accepted: int, dropped: Mapping[str, int], rejected: int) -> None:
-    FIXES_RECEIVED.labels("stored").inc(accepted - sum(dropped.values()))
-    FIXES_RECEIVED.labels("rejected").inc(rejected)
-    for reason, count in dropped.items():
-        FIXES_RECEIVED.labels(reason).inc(count)

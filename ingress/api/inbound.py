@@ -37,7 +37,7 @@ from domain.database.visibility import EVERYTHING, of_tenants
 from domain.encoding import write
 from domain.ids import read_id
 from domain.telemetry.logs import get_logger
-from domain.telemetry.metrics import FIXES_RECEIVED
+from domain.telemetry.metrics import count_fixes
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
 from ingress.http.connection_limits import address_of
@@ -85,7 +85,7 @@ class Inbound:
             else:
                 page = _page(receiver, given, access)
             taken = await self._take(receiver, page)
-        _count(taken)
+        count_fixes(taken.stored, taken.left_out)
         return Answer(202, write(_Accepted(taken.stored, dict(taken.left_out))))
 
     async def _read(self, request: Request, room: "_Room") -> InboundRequest:
@@ -257,9 +257,3 @@ def _too_many(seconds: int) -> ApiError:
         f"More requests or positions in a minute than the feed takes; retry in {seconds} s.",
         headers={"Retry-After": str(seconds)},
     )
-
-
-def _count(taken: StoredPage) -> None:
-    FIXES_RECEIVED.labels("stored").inc(taken.stored)
-    for reason, count in taken.left_out.items():
-        FIXES_RECEIVED.labels(reason).inc(count)

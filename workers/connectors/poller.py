@@ -27,7 +27,7 @@ from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
-from domain.telemetry.metrics import CONNECTOR_POLLS, FIXES_RECEIVED
+from domain.telemetry.metrics import CONNECTOR_POLLS, count_fixes
 
 log = get_logger(__name__)
 
@@ -128,7 +128,7 @@ class Poller:
         if taken is None:
             return None
         self._cursor, self._failures = page.cursor, 0
-        _count(taken)
+        count_fixes(taken.stored, taken.left_out)
         return page
 
     async def _ask(self) -> VendorPage:
@@ -236,9 +236,3 @@ def _require_bounded(page: VendorPage, most_vehicles: int) -> None:
 async def _sleep_until(moment: datetime | None) -> None:
     if moment is not None:
         await asyncio.sleep(max(0.0, (moment - clock.now()).total_seconds()))
-
-
-def _count(taken: StoredPage) -> None:
-    FIXES_RECEIVED.labels("stored").inc(taken.stored)
-    for reason, count in taken.left_out.items():
-        FIXES_RECEIVED.labels(reason).inc(count)
