@@ -26,6 +26,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.roads.default_roads import default_roads
+from domain.roads.sphere import stop_point
 from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuel_at, refuels_on
 from domain.settings import Settings
 from domain.text import printable
@@ -234,7 +235,7 @@ def _appear_at_stops(
         arrived = truck.now
         for after in _JUMP_FIXES:
             truck.now = arrived + after
-            tracker.add([truck.fix(Point(stop["latitude"], stop["longitude"]), 0)])
+            tracker.add([truck.fix(stop_point(stop), 0)])
         truck.now += _JUMP
         tracker.send()
         if screen is not None:
@@ -255,7 +256,7 @@ def _drive(
     screen: Console | None,
 ) -> None:
     """Stands at each stop for a while and drives the road between, a fix every 30 s."""
-    stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
+    stops = [stop_point(stop) for stop in route.stops]
     road = default_roads(settings.roads_url()).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
     miles = list(road.stop_miles)
     turn = miles.pop(1) if by_way_of is not None else None

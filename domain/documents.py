@@ -17,6 +17,13 @@ class ArrivalWindowDocument(TypedDict, total=False):
     end: str
 
 
+class PlaceDocument(TypedDict):
+    """The place of a stop or fuel stop, whatever else is known of it."""
+
+    latitude: float
+    longitude: float
+
+
 class StopDocument(TypedDict):
     """An entry of `routes.stops`, as it was pushed."""
 

@@ -13,7 +13,6 @@ from typing import NamedTuple, Self
 from uuid import UUID
 
 import httpx
-import numpy as np
 import psycopg
 
 from deploy.demo.card_file import import_new_purchases
@@ -31,9 +30,9 @@ from domain.encoding import write
 from domain.housekeeping.retention import delete_routes
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.explanation import unpack_explanation
-from domain.roads import Point, Road, great_circle_miles
+from domain.roads import Point, great_circle_miles
 from domain.sandbox.demo_fleet import read_demo_fleet
+from domain.sandbox.turns import road_of_plan
 from domain.settings import Settings
 
 HERE = Path(__file__).parent
@@ -212,7 +211,7 @@ class LivingFleet:
                 new[one.plan_id] = truck
         for plan in _PLANS.all(connection, (self._company_id, list(new))) if new else ():
             if plan.explanation is not None:
-                new[plan.id].take(Way.of(plan.id, _road_of(plan.explanation), plan.stops, after_mile=-1.0))
+                new[plan.id].take(Way.of(plan.id, road_of_plan(plan.explanation), plan.stops, after_mile=-1.0))
 
     def _truck(self, one: _Truck) -> MovingTruck | None:
         """The truck as it was after its last turn, or by its last fix."""
@@ -283,10 +282,3 @@ def _number(one: _Truck) -> int:
 
 def _point(place: Mapping[str, float]) -> Point:
     return Point(place["latitude"], place["longitude"])
-
-
-def _road_of(explanation: bytes) -> Road:
-    unpacked = unpack_explanation(explanation)
-    line = np.array(unpacked["line"], dtype=np.float64).reshape(-1, 2)
-    line_miles = np.array(unpacked["line_miles"], dtype=np.float64)
-    return Road(float(line_miles[-1]), line, line_miles, (), (), "")

@@ -42,13 +42,6 @@ class Way:
         ahead = [refuel_at(stop, stop["milesFromOrigin"]) for stop in stops]
         return cls(plan_id, road, [one for one in ahead if one.mile > after_mile])
 
-    def place(self, mile: float) -> Point:
-        latitudes, longitudes = self.road.line.T
-        return Point(
-            float(np.interp(mile, self.road.line_miles, latitudes)),
-            float(np.interp(mile, self.road.line_miles, longitudes)),
-        )
-
     @property
     def end_mile(self) -> float:
         return float(self.road.line_miles[-1])
@@ -99,9 +92,10 @@ class MovingTruck:
         way.fuel_stops = [one for one in way.fuel_stops if one.mile >= self.mile]
         self.began_mile = self.mile
         self.off_road_since, self.left_at, self.off_road_miles = None, None, 0.0
-        away_miles = great_circle_miles(self.place, way.place(self.mile))
+        on_road = way.road.place_at(self.mile)
+        away_miles = great_circle_miles(self.place, on_road)
         if self.leaves_road and away_miles > _AWAY_MILES:
-            self.off_road_since, self.left_at, self.off_road_miles = self.moved_at, way.place(self.mile), away_miles
+            self.off_road_since, self.left_at, self.off_road_miles = self.moved_at, on_road, away_miles
 
     def move(self, now: datetime, speed: int) -> Position:
         """Moves on until now. Returns the fix."""
@@ -130,7 +124,7 @@ class MovingTruck:
         if self.leaves_road and self._is_off_road(way, now):
             return self._drive_away(way, miles)
         mile = min(self.mile + miles, way.end_mile)
-        place = way.place(mile)
+        place = way.road.place_at(mile)
         if way.fuel_stops and way.fuel_stops[0].mile <= mile:
             mile, self.gallons, place = way.fuel_stops.pop(0)
             self.at_pump_until = now + max(_AT_PUMP / speed, _LEAST_AT_PUMP)
@@ -148,7 +142,7 @@ class MovingTruck:
     def _is_off_road(self, way: Way, now: datetime) -> bool:
         if self.off_road_since is not None:
             if now - self.off_road_since > _OFF_ROAD_FOR:
-                self.off_road_since, self.began_mile, self.place = None, self.mile, way.place(self.mile)
+                self.off_road_since, self.began_mile, self.place = None, self.mile, way.road.place_at(self.mile)
                 return False
             return True
         if self.mile - self.began_mile < _ON_ROAD_MILES or way.end_mile - self.mile < _TO_END_MILES:

@@ -11,7 +11,7 @@ from domain.detention.fixes_at_stop import WatchedStay, read_fixes_since, watche
 from domain.detention.free_time import FreeTime, free_time_of
 from domain.documents import StopDocument
 from domain.lifecycle import Environment, RouteStatus
-from domain.roads import Point
+from domain.roads.sphere import stop_point
 from domain.routes.visits import DISPATCHER, IMPLIED, load_visits
 from domain.telematics.arrivals import Evidence, Visit
 
@@ -112,7 +112,7 @@ def read_dwell(
     place = row.stops[stop]
     visits = load_visits(connection, [route_id])[route_id]
     visit = visits[stop]
-    point = Point(place["latitude"], place["longitude"])
+    point = stop_point(place)
     tenant = Tenant(company_id, Environment(row.environment))
     fixes = read_fixes_since(connection, tenant, row.vehicle_id, visit.arrived_at) if row.vehicle_id else []
     if visit.departed_at is None and row.status in _ENDED:

@@ -25,6 +25,7 @@ from domain.driven_lanes.snapping import TimedPlace, UnusableFixes, is_far_longe
 from domain.lifecycle import Environment
 from domain.roads import Point, Roads, great_circle_miles
 from domain.roads.highways import HighwayFinder
+from domain.roads.sphere import stop_point
 
 LATE_FIXES = timedelta(minutes=10)
 """Wait after the end of a live route for its last fixes. In the sandbox fixes come in order."""
@@ -138,7 +139,7 @@ def read_trip(connection: Connection, route_id: UUID) -> CompletedTrip | None:
     )
     if len(rows) > MOST_FIXES_READ:
         raise UnusableFixes("many fixes")
-    places = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
+    places = [stop_point(stop) for stop in route.stops]
     fixes = [TimedPlace(Point(row.latitude, row.longitude), row.recorded_at) for row in rows]
     return CompletedTrip(
         route_id=route_id,

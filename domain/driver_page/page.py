@@ -31,7 +31,6 @@ from domain.driver_page.shown_trip import (
 from domain.driver_page.trips_of_links import TRIPS_OF_LINKS, VERSIONS_OF_TRIPS, TripNow, TripOfLink
 from domain.lifecycle import SHOWS_PLAN, AnswerKind, RouteStatus
 from domain.planning.coarse_ways import unpack_way
-from domain.roads import Point
 from domain.roads.sphere import stop_point
 from domain.routes.plans.planned_stops import PlanMilestones
 from domain.telematics.fixes_to_visits import FuelVisit
@@ -170,7 +169,7 @@ def _stop_of(stop: StopDocument, planned_arrival: str | None, *, is_reached: boo
     return ShownStop(
         stop["name"],
         stop.get("address"),
-        Point(stop["latitude"], stop["longitude"]),
+        stop_point(stop),
         _moment(window.get("start")),
         _moment(window.get("end")),
         _moment(planned_arrival),

@@ -11,6 +11,7 @@ from domain.documents import FuelPlanDocument, FuelStopDocument, StopDocument, T
 from domain.driver_page.links import EXPIRY, LINKED_ROUTE
 from domain.planning.choice_costs import COUNTS, had_by_driver
 from domain.roads import Point
+from domain.roads.sphere import point_or_none
 from domain.routes.plans.stored_choices import STATUS_NOW
 from domain.routes.reading.on_their_way import NEXT_STOP
 from domain.telematics.fixes_to_visits import FuelVisit
@@ -28,7 +29,7 @@ class TripNow(NamedTuple):
     @property
     def place(self) -> Point | None:
         """The place of the truck."""
-        return _place_of(self.latitude, self.longitude)
+        return point_or_none(self.latitude, self.longitude)
 
 
 class TripOfLink(NamedTuple):
@@ -86,15 +87,11 @@ class TripOfLink(NamedTuple):
     @property
     def place(self) -> Point | None:
         """The place of the truck."""
-        return _place_of(self.latitude, self.longitude)
+        return point_or_none(self.latitude, self.longitude)
 
     def mile_of(self, stop: int) -> float | None:
         """The mile of a stop on the plan's road."""
         return next((entry["mile"] for entry in self.timeline if entry["stop"] == stop), None)
-
-
-def _place_of(latitude: float | None, longitude: float | None) -> Point | None:
-    return Point(latitude, longitude) if latitude is not None and longitude is not None else None
 
 
 _PASSED = "CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END"

@@ -16,7 +16,7 @@ from domain.documents import FuelPlanDocument
 from domain.fills.verdicts import BoughtFill, Comparison, PlannedStop, compare_with_plan
 from domain.lifecycle import RouteStatus
 from domain.planning.choice_costs import had_by_driver
-from domain.roads import Point
+from domain.roads.sphere import point_or_none, stop_point
 from domain.savings.recording import record_bought
 
 ROUTE_SLACK = timedelta(hours=2)
@@ -191,7 +191,7 @@ def told_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, 
             own = [
                 PlannedStop(
                     stop["name"],
-                    Point(stop["latitude"], stop["longitude"]),
+                    stop_point(stop),
                     float(stop["gallonsToFill"]),
                     float(stop["pricePerGallon"]),
                     round(stop["totalCost"] * 100),
@@ -207,9 +207,7 @@ def told_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, 
 
 
 def _bought(fill: _Fill) -> BoughtFill:
-    known = fill.latitude is not None and fill.longitude is not None
-    place = Point(fill.latitude, fill.longitude) if known else None  # type: ignore[arg-type]
-    return BoughtFill(fill.name, place, fill.gallons, fill.paid_cents)
+    return BoughtFill(fill.name, point_or_none(fill.latitude, fill.longitude), fill.gallons, fill.paid_cents)
 
 
 def _store(connection: Connection, compared: dict[UUID, Comparison]) -> None:

@@ -17,7 +17,7 @@ from domain.ifta.legs import DrivenRoute, PlannedPurchase, PlannedRoad
 from domain.ifta.quarters import Quarter
 from domain.lifecycle import Environment
 from domain.planning.explanation import unpack_explanation
-from domain.roads import Point
+from domain.roads.sphere import stop_point
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,7 @@ def _planned_road(plan: _Plan, purchases_behind: int | None) -> PlannedRoad:
     return PlannedRoad(
         miles={entry["stop"]: entry["mile"] for entry in plan.timeline if entry["mile"] is not None},
         purchases=[
-            PlannedPurchase(
-                stop["milesFromOrigin"], stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]), state
-            )
+            PlannedPurchase(stop["milesFromOrigin"], stop["gallonsToFill"], stop_point(stop), state)
             for stop, state in zip(stops, states, strict=True)
         ],
         line=np.array(explanation["line"], dtype=np.float64) if explanation else None,

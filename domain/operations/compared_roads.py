@@ -13,7 +13,7 @@ from domain.documents import StopDocument
 from domain.fleet.dimensions import dimensions_of
 from domain.ids import shown_id
 from domain.roads import Point, Road, Roads
-from domain.roads.sphere import are_apart, places_along, unit_vectors
+from domain.roads.sphere import are_apart, places_along, stop_point, unit_vectors
 from domain.roads.states import default_states
 
 ELSEWHERE_MILES = 2.0
@@ -94,7 +94,7 @@ class RoadComparison:
     valhalla: Roads
 
     def of(self, planned: PlannedStops) -> ComparedRoad:
-        points = [Point(stop["latitude"], stop["longitude"]) for stop in planned.stops]
+        points = [stop_point(stop) for stop in planned.stops]
         truck = dimensions_of(planned)
         embedded, real = self.embedded.through(points, truck), self.valhalla.through(points, truck)
         is_real = real.source == "valhalla"

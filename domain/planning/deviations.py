@@ -83,7 +83,7 @@ class PlannedWay:
 
     @cached_property
     def _road(self) -> Road:
-        return _road_of(self.line, self.line_miles)
+        return Road.of_line(self.line, self.line_miles)
 
     def miles_of(self, fixes: Sequence[TrackedFix]) -> list[float | None]:
         """The mile that the truck had reached at each fix; None where it was off the road."""
@@ -109,11 +109,10 @@ class PlannedWay:
 
     def _way_to(self, place: Point, mile: float) -> Road:
         """The way off the road to a fuel stop, which may lie further off the road than a truck may otherwise go."""
-        return _road_of(np.array([self.place_at(mile), place]), np.array([mile, mile]))
+        return Road.of_line(np.array([self.place_at(mile), place]), np.array([mile, mile]))
 
     def place_at(self, mile: float) -> Point:
-        latitude, longitude = (float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T)
-        return Point(latitude, longitude)
+        return self._road.place_at(mile)
 
     def percent_off_road(self, stop: FuelStop, mile: float) -> float:
         """The fuel burned from the road to a fuel stop and back, in percent of capacity."""
@@ -123,10 +122,6 @@ class PlannedWay:
         """The straight distance to the road, at most 500 miles."""
         passes = _passes(self._road, [fix], _FURTHEST_MILES)
         return min((one.detour_miles for one in passes), default=_FURTHEST_MILES)
-
-
-def _road_of(line: Array, line_miles: Array) -> Road:
-    return Road(float(line_miles[-1]), line, line_miles, stop_miles=(), stop_hours=(), source="")
 
 
 def miles_on_ways(trucks: Sequence[tuple[PlannedWay, Sequence[TrackedFix]]]) -> list[list[float | None]]:

@@ -6,12 +6,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from domain.languages.words import ENGLISH, Words, capitalized, text_to_say
 from domain.planning.fuel_plan import ComputedPlan, PlannedFuelStop
 from domain.planning.ways_out import way_out_in_words
-from domain.roads import Point, Road
+from domain.roads import Road
 from domain.roads.road_signs import Sign
 from domain.stations.offers import Offer
 
@@ -72,10 +70,7 @@ def _notes(offer: Offer, stop: PlannedFuelStop, words: Words, *, tells_prices: b
 
 def heading_at(road: Road, mile: float, words: Words = ENGLISH) -> str | None:
     """The direction in which the road leads at that mile, as one of eight words."""
-    before, after = (
-        Point(*(float(np.interp(at, road.line_miles, column)) for column in road.line.T))
-        for at in (mile - HEADING_MILES, mile + HEADING_MILES)
-    )
+    before, after = (road.place_at(at) for at in (mile - HEADING_MILES, mile + HEADING_MILES))
     north = after.latitude - before.latitude
     east = math.remainder(after.longitude - before.longitude, 360) * math.cos(math.radians(before.latitude))
     if max(abs(north), abs(east)) < 1e-4:

@@ -5,8 +5,6 @@ explanation for each reader would take a hundred times as long, and retention de
 
 import math
 
-import numpy as np
-
 from domain.documents import DriverFacts, FuelStopFacts, PriceChangeDocument, WayOutDocument
 from domain.encoding import utc_text
 from domain.planning.directions import heading_at, nearest_town
@@ -58,18 +56,14 @@ def is_on_left(road: Road, offer: Offer) -> bool | None:
     certain."""
     if not SIDE_MILES <= offer.detour_miles <= MOST_SIDE_MILES:
         return None
-    before, after = (_place(road, offer.mile + step) for step in (-_TANGENT_MILES, _TANGENT_MILES))
+    before, after = (road.place_at(offer.mile + step) for step in (-_TANGENT_MILES, _TANGENT_MILES))
     squeezed = math.cos(math.radians(offer.station.latitude))
-    east, north = (after[1] - before[1]) * squeezed, after[0] - before[0]
-    place = _place(road, offer.mile)
-    to_east, to_north = (offer.station.longitude - place[1]) * squeezed, offer.station.latitude - place[0]
+    east, north = (after.longitude - before.longitude) * squeezed, after.latitude - before.latitude
+    place = road.place_at(offer.mile)
+    to_east = (offer.station.longitude - place.longitude) * squeezed
+    to_north = offer.station.latitude - place.latitude
     across = (east * to_north - north * to_east) / max(math.hypot(east, north) * math.hypot(to_east, to_north), 1e-12)
     return across > 0 if abs(across) >= math.sin(math.radians(30)) else None
-
-
-def _place(road: Road, mile: float) -> tuple[float, float]:
-    latitude, longitude = (float(np.interp(mile, road.line_miles, degrees)) for degrees in road.line.T)
-    return latitude, longitude
 
 
 def _way_out(way_out: WayOut | None) -> WayOutDocument | None:

@@ -90,6 +90,15 @@ class Road:
         """The miles to the last point, also where the road was cut."""
         return self.distance_miles + self.beyond_miles
 
+    @classmethod
+    def of_line(cls, line: Array, line_miles: Array) -> "Road":
+        """A road of which only its line is known, such as that of a stored plan."""
+        return cls(float(line_miles[-1]), line, line_miles, stop_miles=(), stop_hours=(), source="")
+
+    def place_at(self, mile: float) -> Point:
+        latitude, longitude = (float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T)
+        return Point(latitude, longitude)
+
     def up_to(self, miles: float) -> "Road":
         """Cut the road at this mile. A shorter road stays as it is."""
         if self.distance_miles <= miles:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.documents import FuelStopDocument, StopDocument
+from domain.documents import PlaceDocument
 
 Array = NDArray[np.float64]
 
@@ -26,8 +26,12 @@ class Point(NamedTuple):
     longitude: float
 
 
-def stop_point(stop: StopDocument | FuelStopDocument) -> Point:
+def stop_point(stop: PlaceDocument) -> Point:
     return Point(stop["latitude"], stop["longitude"])
+
+
+def point_or_none(latitude: float | None, longitude: float | None) -> Point | None:
+    return Point(latitude, longitude) if latitude is not None and longitude is not None else None
 
 
 def great_circle_miles(a: Point, b: Point) -> float:

@@ -19,8 +19,8 @@ def with_detour(road: Road, first_leg_miles: float) -> tuple[Road, float]:
     beyond the place where the detour begins grow by twice DETOUR_MILES."""
     mile = detour_mile(first_leg_miles)
     at = int(np.searchsorted(road.line_miles, mile, side="right"))
-    leaves = np.array([np.interp(mile, road.line_miles, road.line[:, axis]) for axis in (0, 1)])
-    far = _furthest(road, Point(*leaves.tolist()))
+    leaves = road.place_at(mile)
+    far = _furthest(road, leaves)
     line = np.concatenate([road.line[:at], [leaves, far, leaves], road.line[at:]])
     line_miles = np.concatenate(
         [

@@ -15,7 +15,7 @@ import numpy as np
 from domain.contract.shapes import Position
 from domain.documents import FuelStopDocument
 from domain.roads import Point, Road, great_circle_miles
-from domain.roads.sphere import MILES_PER_DEGREE
+from domain.roads.sphere import MILES_PER_DEGREE, stop_point
 from domain.stations.corridor import StationIndex
 
 FIX_SECONDS = 30
@@ -99,14 +99,14 @@ class SimulatedTrip:
         self.mile += miles
         self.truck.fuel_percent -= self._percent_of_tank(miles / self.mpg)
         fixes = self._refuel()
-        return [*fixes, self.truck._next_fix(self.place_at(self.mile), self.speed_mph)]
+        return [*fixes, self.truck._next_fix(self.road.place_at(self.mile), self.speed_mph)]
 
     def _refuel(self) -> list[Position]:
         """Stands at the pump of each fuel stop just passed, because a tank that fills on the move is not believed."""
         fixes: list[Position] = []
         while self.refuels and self.refuels[0].mile <= self.mile:
             mile, gallons, pump = self.refuels.pop(0)
-            aside = self._ways_aside(self.place_at(mile), pump)
+            aside = self._ways_aside(self.road.place_at(mile), pump)
             fixes += [self.truck._next_fix(place, self.speed_mph) for place in aside]
             fixes.append(self.truck._next_fix(pump, 0))
             self.truck.fuel_percent = min(self.truck.fuel_percent + self._percent_of_tank(gallons), 100)
@@ -129,16 +129,9 @@ class SimulatedTrip:
     def _percent_of_tank(self, gallons: float) -> float:
         return 100 * gallons / self.capacity_gallons
 
-    def place_at(self, mile: float) -> Point:
-        latitudes, longitudes = self.road.line.T
-        return Point(
-            float(np.interp(mile, self.road.line_miles, latitudes)),
-            float(np.interp(mile, self.road.line_miles, longitudes)),
-        )
-
 
 def refuel_at(stop: FuelStopDocument, mile: float) -> Refuel:
-    return Refuel(mile, stop["gallonsToFill"], Point(stop["latitude"], stop["longitude"]))
+    return Refuel(mile, stop["gallonsToFill"], stop_point(stop))
 
 
 def refuels_on(road: Road, stops: Sequence[FuelStopDocument], *, after_mile: float) -> list[Refuel]:

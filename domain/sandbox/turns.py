@@ -27,7 +27,8 @@ from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.magic_values import DriveWish
 from domain.planning.explanation import unpack_explanation
-from domain.roads import Point, Road
+from domain.roads import Road
+from domain.roads.sphere import stop_point
 from domain.sandbox.detours import DETOUR_MILES, detour_mile, with_detour
 from domain.sandbox.simulated_truck import FIX_SECONDS, Refuel, SimulatedTrip, Truck, as_posted, refuel_at, refuels_on
 
@@ -126,7 +127,7 @@ def _stand_at_first_stop(route: RouteToDrive, truck: StoredTruck, simulated_at: 
     positions: list[Position] = []
     is_unseen = route.status == RouteStatus.DRAFT and not route.has_arrived
     if truck.stood_at is None or (is_unseen and now - truck.stood_at >= _STAND_AGAIN):
-        positions = tracked.stand(_point(route.stops[0]))
+        positions = tracked.stand(stop_point(route.stops[0]))
         truck.stood_at = now
     waited = now - truck.stood_at
     wait = _LOOK_AGAIN if waited < _PATIENCE else _LOOK_LATER
@@ -166,11 +167,11 @@ def _go_on(
         if moved := trip.drive_on(way.far_mile):
             return moved, timedelta()
         truck.was_off_road = True
-        return trip.truck.stand(trip.place_at(trip.mile)), _REPLAN_WAIT
+        return trip.truck.stand(trip.road.place_at(trip.mile)), _REPLAN_WAIT
     if moved := trip.drive_on(way.stop_miles.get(truck.next_stop, trip.mile)):
         return moved, timedelta()
     truck.next_stop += 1
-    return trip.truck.stand(_point(route.stops[truck.next_stop - 1])), timedelta()
+    return trip.truck.stand(stop_point(route.stops[truck.next_stop - 1])), timedelta()
 
 
 class _Way(NamedTuple):
@@ -187,7 +188,7 @@ class _Way(NamedTuple):
 def _way_of(route: RouteToDrive) -> _Way:
     assert route.explanation is not None  # noqa: S101 (`take_turn` has looked)
     stop_miles = {entry["stop"]: entry["mile"] for entry in route.timeline if entry["mile"] is not None}
-    road = _road_of(route.explanation)
+    road = road_of_plan(route.explanation)
     first_leg = min(stop_miles.values(), default=0.0)
     if not route.leaves_road or first_leg <= 0:
         return _Way(road, stop_miles, None, 0.0)
@@ -210,22 +211,17 @@ def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[Refuel]
 
 
 @lru_cache(maxsize=64)
-def _road_of(explanation: bytes) -> Road:
+def road_of_plan(explanation: bytes) -> Road:
     """The road of a plan, kept in memory: each turn needs it, and unpacking takes some milliseconds."""
     unpacked = unpack_explanation(explanation)
     line = np.array(unpacked["line"], dtype=np.float64).reshape(-1, 2)
-    line_miles = np.array(unpacked["line_miles"], dtype=np.float64)
-    return Road(float(line_miles[-1]), line, line_miles, (), (), "")
+    return Road.of_line(line, np.array(unpacked["line_miles"], dtype=np.float64))
 
 
 @lru_cache(maxsize=16)
 def _detoured(explanation: bytes, first_leg_miles: float) -> tuple[Road, float]:
-    return with_detour(_road_of(explanation), first_leg_miles)
+    return with_detour(road_of_plan(explanation), first_leg_miles)
 
 
 def _tracked(route: RouteToDrive, truck: StoredTruck, simulated_at: datetime) -> Truck:
     return Truck(shown_id("veh", route.vehicle_id), simulated_at, truck.fuel_percent, seed=str(route.id))
-
-
-def _point(stop: StopDocument) -> Point:
-    return Point(stop["latitude"], stop["longitude"])

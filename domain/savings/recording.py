@@ -12,7 +12,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.documents import StopDocument
 from domain.planning.choice_costs import COUNTS
-from domain.roads import Point
+from domain.roads.sphere import stop_point
 from domain.roads.states import ELSEWHERE, default_states
 from domain.savings.driver_habits import ANEW
 
@@ -66,7 +66,7 @@ def drop_savings(connection: Connection, route_ids: Sequence[UUID]) -> None:
 
 def lane_end(stop: StopDocument) -> str:
     """One end of a lane: the stop's name as pushed and the state in which it lies, such as `Port Newark, NJ`."""
-    state = default_states().at(Point(stop["latitude"], stop["longitude"]))
+    state = default_states().at(stop_point(stop))
     return stop["name"] if state == ELSEWHERE else f"{stop['name']}, {state}"
 
 

@@ -13,14 +13,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from operator import itemgetter
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.statements import NotNull
+from domain.documents import PlaceDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point, great_circle_miles
-from domain.roads.sphere import MILES_PER_DEGREE
+from domain.roads.sphere import MILES_PER_DEGREE, stop_point
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import METERS_PER_MILE, Fix, TruckRoute, Visit
 from domain.telematics.fix_batches import DrivenStretch, ReceivedFix
@@ -28,14 +29,7 @@ from domain.telematics.rechecks import STANDING_MINUTES
 from domain.telematics.tracks import Track
 
 
-class StoredStop(TypedDict):
-    """The fields of a stop in `routes.stops` that arrivals need."""
-
-    latitude: float
-    longitude: float
-
-
-class FuelVisit(StoredStop):
+class FuelVisit(PlaceDocument):
     """A fuel stop of the plan that the driver has, as it is in `routes.fuel_visits`. The times are ISO 8601; None until
     they are known."""
 
@@ -52,7 +46,7 @@ class OpenRoute(NamedTuple):
     vehicle_id: NotNull[UUID]
     status: str
     scheduled_start: datetime
-    stops: list[StoredStop]
+    stops: list[PlaceDocument]
     arrived_at: datetime | None
     imported_at: NotNull[datetime]
     fuel_visits: list[FuelVisit] | None = None
@@ -120,7 +114,7 @@ def moves_nothing(
     )
 
 
-def _stay(stops: Sequence[StoredStop], before: Mapping[int, Visit], stretch: DrivenStretch, meters: float) -> bool:
+def _stay(stops: Sequence[PlaceDocument], before: Mapping[int, Visit], stretch: DrivenStretch, meters: float) -> bool:
     """True if no fix of a stretch changes the visits of these stops: the truck had left those where it was, and comes
     to none. Or it stands at the last of them all the time."""
     last = max(before, default=-1)
@@ -136,7 +130,7 @@ def _stay(stops: Sequence[StoredStop], before: Mapping[int, Visit], stretch: Dri
     return True
 
 
-def _is_far(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
+def _is_far(stop: PlaceDocument, stretch: DrivenStretch, meters: float) -> bool:
     """True where a stop is further from all places within these bounds, by its latitude or by its longitude alone."""
     degrees = 1.1 * meters / METERS_PER_MILE / MILES_PER_DEGREE
     latitude = stop["latitude"]
@@ -148,7 +142,7 @@ def _is_far(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
     return poleward < 89 and across * math.cos(math.radians(poleward)) > degrees
 
 
-def _is_around(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
+def _is_around(stop: PlaceDocument, stretch: DrivenStretch, meters: float) -> bool:
     """True where no place within these bounds is further from a stop: the furthest one is a corner."""
     corners = (
         Point(latitude, longitude)
@@ -156,7 +150,7 @@ def _is_around(stop: StoredStop, stretch: DrivenStretch, meters: float) -> bool:
         for longitude in (stretch.west, stretch.east)
     )
     return stretch.east - stretch.west < 1 and all(
-        great_circle_miles(_point(stop), corner) * METERS_PER_MILE <= meters for corner in corners
+        great_circle_miles(stop_point(stop), corner) * METERS_PER_MILE <= meters for corner in corners
     )
 
 
@@ -189,7 +183,7 @@ def visits_after(
     fixes = [received.fix for received in counting]
     if not fixes:
         return dict(before)
-    stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
+    stops = [stop_point(stop) for stop in route.stops]
     last_seen = _last_seen(track, [received.fix for received in believed], fixes)
     before_import = {received.fix.recorded_at for received in counting if received.received_at < route.imported_at}
 
@@ -234,20 +228,20 @@ def fuel_visits_after(
 class _FuelPlace(NamedTuple):
     """A place on the way from fuel stop to fuel stop."""
 
-    stop: StoredStop
+    stop: PlaceDocument
     number: int | None
     """The number of the fuel stop, from 0; None for a stop of the route."""
     visit: Visit | None
 
 
-def _repeats(fuel_stops: Sequence[StoredStop]) -> int:
-    return sum(arrivals.are_one_place(_point(one), _point(other)) for one, other in pairwise(fuel_stops))
+def _repeats(fuel_stops: Sequence[PlaceDocument]) -> int:
+    return sum(arrivals.are_one_place(stop_point(one), stop_point(other)) for one, other in pairwise(fuel_stops))
 
 
 def _fuel_places(
-    fuel_stops: Sequence[StoredStop],
+    fuel_stops: Sequence[PlaceDocument],
     known: Mapping[int, Visit],
-    stops: Sequence[StoredStop],
+    stops: Sequence[PlaceDocument],
     visits: Mapping[int, Visit],
 ) -> list[_FuelPlace]:
     """The places that the truck can reach, in order: the fuel stops with their `known` visits. Where a station comes
@@ -255,24 +249,20 @@ def _fuel_places(
     fueled, by its `visits`. Before it has reached one, the station is there once."""
     places: list[_FuelPlace] = []
     for number, stop in enumerate(fuel_stops):
-        if number and arrivals.are_one_place(_point(fuel_stops[number - 1]), _point(stop)):
+        if number and arrivals.are_one_place(stop_point(fuel_stops[number - 1]), stop_point(stop)):
             fueled = known.get(number - 1)
             reached = [
                 (visit.arrived_at, _FuelPlace(stops[index], None, visit))
                 for index, visit in visits.items()
                 if fueled is not None
                 and visit.arrived_at > fueled.arrived_at
-                and not arrivals.are_next_door(_point(stops[index]), _point(stop))
+                and not arrivals.are_next_door(stop_point(stops[index]), stop_point(stop))
             ]
             if not reached:
                 continue
             places.append(min(reached, key=itemgetter(0))[1])
         places.append(_FuelPlace(stop, number, known.get(number)))
     return places
-
-
-def _point(stop: StoredStop) -> Point:
-    return Point(stop["latitude"], stop["longitude"])
 
 
 def _known_fuel_visits(route: OpenRoute) -> dict[int, Visit]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from domain.planning.explanation import Explanation, StoredExplanation
 from domain.planning.reasons import CHOSEN
 from domain.roads import Point
+from domain.roads.sphere import stop_point
 from domain.routes.reading.history import History
 
 WIDTH = 1000.0
@@ -160,7 +161,7 @@ def draw_moving(history: History, frame: Frame | None) -> Moving:
 
 def places_of(history: History) -> tuple[list[Point], Point | None]:
     """The stops, and the truck if its place is known."""
-    stops = [Point(stop["latitude"], stop["longitude"]) for stop in history.route.stops]
+    stops = [stop_point(stop) for stop in history.route.stops]
     return stops, Point(history.truck.latitude, history.truck.longitude) if history.truck is not None else None
 
 
@@ -184,7 +185,7 @@ def _bought_at(history: History) -> list[_Station]:
     """The fuel stops of the current plan, for a plan whose explanation was deleted."""
     documents = [plan.document for plan in history.plans if plan.id == history.route.plan_id]
     return [
-        (Point(stop["latitude"], stop["longitude"]), f"{stop['name']}: {stop['gallonsToFill']:.1f} gal", CHOSEN)
+        (stop_point(stop), f"{stop['name']}: {stop['gallonsToFill']:.1f} gal", CHOSEN)
         for document in documents
         if document is not None
         for stop in document["stops"]

@@ -18,7 +18,7 @@ from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.menu import Choice
 from domain.planning.plan_tasks import PlanTask, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import begin_attempt_at_menu, end_menu
-from domain.roads import Point
+from domain.roads.sphere import stop_point
 from domain.routes.plans.made_choices import store_choices, wanted_by
 from domain.routes.plans.measured_burn import with_measured_burn
 
@@ -74,7 +74,7 @@ def _as_then(connection: Connection, task: PlanTask, due: _Due) -> PlanTask:
         return task
     if due.cause["kind"] == "level":
         first = due.document["stops"][0]
-        return replace(task, level_at=Point(first["latitude"], first["longitude"]))
+        return replace(task, level_at=stop_point(first))
     wanted = wanted_by(connection, due.cause, fuel_stops_passed=due.cause.get("fuelStopsPassed", 0))
     return replace(task, wanted=wanted)
 

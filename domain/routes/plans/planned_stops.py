@@ -10,7 +10,7 @@ from domain.planning.deviations import FuelStop, PlannedWay
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
-from domain.roads.sphere import Array, stop_point
+from domain.roads.sphere import Array, point_or_none, stop_point
 from domain.stations.corridor import StationIndex, passes_by
 
 _NEAR_MILES = 30.0
@@ -49,7 +49,7 @@ def planned_way(
 
 def _fuel_stop(stop: FuelStopDocument, mile: float | None, capacity_gallons: float) -> FuelStop:
     percent = 100 * stop["gallonsToFill"] / capacity_gallons
-    place = Point(stop["latitude"], stop["longitude"])
+    place = stop_point(stop)
     return FuelStop(stop["name"], place, mile, percent, filled_percent=stop["arrivalFuelPercent"] + percent)
 
 
@@ -110,9 +110,7 @@ class PlanMilestones(NamedTuple):
 
 def fuel_stops_behind(truck: TruckOnPlan) -> int:
     """The number of a plan's fuel stops that the truck has passed, by its place."""
-    latitude, longitude = truck.latitude, truck.longitude
-    place = Point(latitude, longitude) if latitude is not None and longitude is not None else None
-    return PlanMilestones.of(truck).behind(place)
+    return PlanMilestones.of(truck).behind(point_or_none(truck.latitude, truck.longitude))
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:
@@ -128,7 +126,7 @@ def _stop_miles(
     searched for at its old distance from the destination. None for a stop that is not on it."""
     if shorter_by is None or not stops:
         return [stop["milesFromOrigin"] for stop in stops]
-    road = Road(float(line_miles[-1]), line, line_miles, (), (), "")
+    road = Road.of_line(line, line_miles)
     passes = passes_by([([stop_point(stop) for stop in stops], road)], _NEAR_MILES)[0]
     return [
         min(

@@ -18,7 +18,7 @@ from domain.lifecycle import CancelEffect, Environment, RouteStatus
 from domain.messages import resending
 from domain.messages.driver_links import issue_driver_link
 from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, review_plan_job, send_message_job
-from domain.roads import Point
+from domain.roads.sphere import stop_point
 from domain.routes import events
 from domain.routes.events import ImpossibleStep
 from domain.routes.plans import review_requests
@@ -113,7 +113,7 @@ def enter_stop_event(
     if not {one.id for one in locked}.issuperset(others.route_ids):
         raise ImpossibleStep("another route of its truck has just changed: load the page again")
     _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
-    stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
+    stops = [stop_point(one) for one in route.stops]
     after = manual_stop_events.with_stop_event(
         stops, before, stop, end, moment, ManualStopEvent(by.name, by.reason, now)
     )

@@ -15,6 +15,7 @@ from domain.database.statements import Scalar, Statement
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.queue.jobs import in_batches
 from domain.roads import Point, great_circle_miles
+from domain.roads.sphere import point_or_none
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
     GETS_LOW,
@@ -247,11 +248,11 @@ def read_truck(connection: Connection, tenant: Tenant, vehicle_id: UUID, *, now:
 
 
 def _truck_of(row: _Truck, last: LastFixes | None, before: TruckNow | None) -> TruckNow:
-    place = _point(row.latitude, row.longitude)
+    place = point_or_none(row.latitude, row.longitude)
     if last is None:  # it sent nothing new
         heading, fuel_percent = (before.heading, before.fuel_percent) if before is not None else (None, None)
     else:
-        came_from = _point(last.latitude, last.longitude)
+        came_from = point_or_none(last.latitude, last.longitude)
         heading = _heading(came_from, place) if came_from is not None and place is not None else None
         fuel_percent = last.fuel_percent
     return TruckNow(
@@ -269,10 +270,6 @@ def _truck_of(row: _Truck, last: LastFixes | None, before: TruckNow | None) -> T
         or (fuel_percent is not None and fuel_percent <= row.burn_floor_percent),
         is_off_road=bool(row.is_off_road),
     )
-
-
-def _point(latitude: float | None, longitude: float | None) -> Point | None:
-    return Point(latitude, longitude) if latitude is not None and longitude is not None else None
 
 
 def _heading(before: Point, place: Point) -> int | None:

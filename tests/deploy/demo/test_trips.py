@@ -122,7 +122,7 @@ def test_a_mile_of_a_road_is_found_again() -> None:
     road = along_the_equator()
     way = Way(uuid4(), road, [])
     for mile in (0.0, 1.0, 77.7, 299.5, 300.0):
-        assert mile_of(road, way.place(mile)) == pytest.approx(mile, abs=0.01)
+        assert mile_of(road, way.road.place_at(mile)) == pytest.approx(mile, abs=0.01)
 
 
 def test_the_truck_that_leaves_its_road_stays_far_from_borders() -> None:

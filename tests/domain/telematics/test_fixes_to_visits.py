@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
+from domain.documents import PlaceDocument
 from domain.roads import Point
 from domain.telematics.arrivals import Fix, Visit
 from domain.telematics.fix_batches import ReceivedFix
 from domain.telematics.fixes_to_visits import (
     OpenRoute,
-    StoredStop,
     believed_fixes,
     first_that_may_count,
     fixes_of_route,
@@ -34,7 +34,7 @@ def at(hours: float) -> datetime:
 
 
 def route(environment: str = "live", start: datetime = NOON, imported_at: datetime = NOON - EARLY) -> OpenRoute:
-    stops = [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, LAST_STOP)]
+    stops = [PlaceDocument(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, LAST_STOP)]
     return OpenRoute(ROUTE_ID, COMPANY_ID, environment, TRUCK_ID, "draft", start, stops, None, imported_at)
 
 
@@ -138,7 +138,7 @@ def test_fixes_are_loaded_from_when_they_may_count() -> None:
 def test_a_truck_at_a_stop_across_the_street_has_left_the_one_before() -> None:
     """No fix at the second stop is far enough from the first one to be a departure by itself."""
     gate = north_of(FIRST_STOP, 290)
-    stops = [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, gate, LAST_STOP)]
+    stops = [PlaceDocument(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, gate, LAST_STOP)]
     across = route()._replace(stops=stops)
     fixes = [*stay(FIRST_STOP, 0), *stay(gate, 1)]
 

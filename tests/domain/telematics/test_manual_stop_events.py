@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.documents import PlaceDocument
 from domain.roads import Point
 from domain.telematics import manual_stop_events
 from domain.telematics.arrivals import Fix, Implied, ManualStopEvent, Visit
 from domain.telematics.fix_batches import ReceivedFix
-from domain.telematics.fixes_to_visits import StoredStop, visits_after
+from domain.telematics.fixes_to_visits import visits_after
 from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd, with_stop_event
 from tests.domain.helpers import north_of
 from tests.domain.telematics.test_arrival_laws import laws, routes, tracks
@@ -37,7 +38,7 @@ def after_events(
 def after_fixes(visits: Mapping[int, Visit], fixes: Sequence[Fix], stops: Sequence[Point] = STOPS) -> dict[int, Visit]:
     """The visits after `tracking` has processed these fixes, all at once."""
     of = route(start=at(0))._replace(
-        stops=[StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in stops]
+        stops=[PlaceDocument(latitude=stop.latitude, longitude=stop.longitude) for stop in stops]
     )
     received = [ReceivedFix(one, one.recorded_at) for one in fixes]
     return visits_after(of, track(), visits, received, early=EARLY, radius_meters=250)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from domain.burn.shortfalls import NextLook
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
+from domain.documents import PlaceDocument
 from domain.lifecycle import Environment
 from domain.roads import Point, great_circle_miles
 from domain.settings import Settings
@@ -22,7 +23,6 @@ from domain.telematics.fix_batches import DrivenStretch, ReceivedFix, load_fix_b
 from domain.telematics.fixes_to_visits import (
     FuelVisit,
     OpenRoute,
-    StoredStop,
     believed_fixes,
     fuel_visits_after,
     moves_nothing,
@@ -72,7 +72,7 @@ def test_a_stretch_that_moves_nothing_changes_no_visit(
     points = [at(stop) for stop in stops]
     route = OpenRoute(
         *(UUID(int=2), UUID(int=3), "live", TRUCK_ID, "active", NOON),
-        [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in points],
+        [PlaceDocument(latitude=stop.latitude, longitude=stop.longitude) for stop in points],
         *(NOON, NOON - EARLY),
     )
     fixes = [Fix(NOON + minutes(number), *at(off), speed_mph=30.0) for number, off in enumerate(way)]
@@ -106,7 +106,7 @@ def test_a_stretch_that_moves_nothing_changes_no_visit(
 def test_a_truck_that_stands_at_its_last_stop_moves_nothing(
     arrived: float, miles: float, reached: int, expected: bool
 ) -> None:
-    stops = [StoredStop(latitude=41.0 + number, longitude=-88.0) for number in range(4)]
+    stops = [PlaceDocument(latitude=41.0 + number, longitude=-88.0) for number in range(4)]
     route = OpenRoute(*(UUID(int=2), UUID(int=3), "live", TRUCK_ID, "active", NOON), stops, *(NOON, NOON - EARLY))
     before = {0: Visit(NOON - minutes(90), departed_at=NOON - minutes(80)), 1: Visit(NOON + minutes(arrived))}
     if reached > 1:
@@ -134,7 +134,7 @@ def test_a_stretch_far_from_every_fuel_stop_moves_nothing(
     fuel = FuelVisit(latitude=latitude, longitude=-88.0, arrivedAt=text(arrived), departedAt=text(departed))
     route = OpenRoute(
         *(UUID(int=2), UUID(int=3), "live", TRUCK_ID, "active", NOON),
-        [StoredStop(latitude=40.0, longitude=-88.0)],
+        [PlaceDocument(latitude=40.0, longitude=-88.0)],
         *(NOON, NOON - EARLY),
         [fuel],
     )
