@@ -7,7 +7,8 @@ truck was at it; 80 if no name fits but the truck was at it. Below `SURE_SCORE` 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from domain.fills.place_names import (
@@ -75,26 +76,20 @@ class KnownStations:
         for station in stations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
-        self._named: dict[tuple[str | None, str | None, str | None], _Named] = {}
-        self._states: dict[tuple[str, str], str | None] = {}
         self._by_number: dict[str, list[KnownStation]] | None = None
         self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
         self._by_square: dict[tuple[int, int], list[KnownStation]] | None = None
         self._by_plain_id: dict[str, list[KnownStation]] | None = None
+        # a fleet buys at the same places again and again
+        self.named: Callable[[str | None, str | None, str | None], _Named]
+        self.named = lru_cache(maxsize=20_000)(partial(_find_named, self))
+        self.state_of: Callable[[str, str], str | None] = lru_cache(maxsize=20_000)(self._find_state)
 
     def by_id(self, station_id: str | None) -> KnownStation | None:
         return self._by_id.get(station_id or "")
 
     def in_town(self, city: str | None, state: str | None) -> Sequence[KnownStation]:
         return self._by_town.get(_town(city, state), ()) if city and state else ()
-
-    def named(self, name: str | None, city: str | None, state: str | None) -> _Named:
-        """The stations that the name may mean, kept in memory: a fleet buys at the same places again and again."""
-        key = name, city, state
-        found = self._named.get(key)
-        if found is None:
-            found = self._named[key] = _find_named(self, name, city, state)
-        return found
 
     def numbered(self, numbers: Iterable[str], state: str | None) -> list[KnownStation]:
         """The stations of the state with one of the numbers, of any chain."""
@@ -108,15 +103,9 @@ class KnownStations:
                 self._by_number[one.named.number].append(one)
         return self._by_number.get(number, ())
 
-    def state_of(self, name: str, city: str) -> str | None:
+    def _find_state(self, name: str, city: str) -> str | None:
         """The state of a purchase whose row has none. The number in the place's name tells the store, if its chain
         counts its stores throughout the continent. None if no such store is known in that town, or if several are."""
-        key = name, city
-        if key not in self._states:
-            self._states[key] = self._find_state(name, city)
-        return self._states[key]
-
-    def _find_state(self, name: str, city: str) -> str | None:
         printed, number = place_name(name, city), store_number(name.replace("_", " "))
         if printed.numbers != {number}:
             return None
@@ -184,6 +173,7 @@ def match_station(
 
 
 def _find_named(stations: KnownStations, name: str | None, city: str | None, state: str | None) -> _Named:
+    """The stations that a printed name may mean in that town."""
     in_town = stations.in_town(city, state)
     letters = _letters(name)
     same_name = [one for one in in_town if _letters(one.name) == letters]
