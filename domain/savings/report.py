@@ -239,19 +239,7 @@ def savings_by_week(connection: Connection, tenant: Tenant, span: Span, only: Pl
 
 
 def total_of(weeks: list[Week]) -> Figures:
-    figures = [week.figures for week in weeks]
-    return Figures(
-        sum(one.plans for one in figures),
-        sum(one.with_purchase for one in figures),
-        sum((one.gallons for one in figures), Decimal(0)),
-        sum(one.cost_cents for one in figures),
-        sum(one.saved_cents for one in figures),
-        sum(one.with_fills for one in figures),
-        sum((one.bought_gallons for one in figures), Decimal(0)),
-        sum(one.paid_cents for one in figures),
-        sum(one.at_average_cents for one in figures),
-        sum(one.chosen_cents for one in figures),
-    )
+    return Figures(*(sum(column) for column in zip(NO_PLANS, *(week.figures for week in weeks), strict=True)))
 
 
 class _LineRow(NamedTuple):
