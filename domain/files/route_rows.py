@@ -11,6 +11,7 @@ import msgspec
 
 from domain.contract.checking import Invalid, read_body
 from domain.contract.shapes import RouteInput
+from domain.contract.wrong_places import wrong_place
 from domain.files.route_doubts import missing_number
 from domain.files.route_layout import (
     EXTERNAL_ID,
@@ -283,12 +284,8 @@ def _degrees(cell: Cell) -> object:
     return -degrees if written[1] == "-" or written[3].upper() in ("S", "W") else degrees
 
 
-_FARTHEST_SOUTH = -60
 _MOST_DEGREES_OF_A_LEG = 90
 """Furthest distance in degrees between two stops; from Alaska to Maine it is 83."""
-_EAST_OF_EUROPE = 52
-"""The longitude from which a place north of the equator is in Asia. North America lies west of -52, so it is there if
-its minus is missing."""
 
 
 def _find_wrong_places(draft: RouteDraft) -> None:
@@ -298,13 +295,8 @@ def _find_wrong_places(draft: RouteDraft) -> None:
         latitude, longitude = stop.get("latitude"), stop.get("longitude")
         if not isinstance(latitude, (int, float)) or not isinstance(longitude, (int, float)):
             continue
-        at = f"stops[{number}].latitude"
-        if latitude == 0 and longitude == 0:
-            draft.faults.setdefault(at, "0, 0 is a place in the sea: the address was not found")
-        elif latitude < _FARTHEST_SOUTH:
-            draft.faults.setdefault(at, "there are no roads so far south: are latitude and longitude exchanged?")
-        elif latitude > 0 and longitude >= _EAST_OF_EUROPE:
-            draft.faults.setdefault(f"stops[{number}].longitude", "the place is in Asia: is a minus missing?")
+        if (wrong := wrong_place(latitude, longitude)) is not None:
+            draft.faults.setdefault(f"stops[{number}].{wrong[0]}", wrong[1])
         elif before is not None and abs(longitude - before) > _MOST_DEGREES_OF_A_LEG:
             draft.faults.setdefault(
                 f"stops[{number}].longitude",

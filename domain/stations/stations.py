@@ -16,6 +16,7 @@ from psycopg import sql
 from domain.audit.entries import Actor
 from domain.contract.captions import Caption
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
+from domain.contract.wrong_places import wrong_place
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
 from domain.errors import FuelrouteError
@@ -54,8 +55,8 @@ class StationRow(Struct, frozen=True):
     priced_at: SentMoment | None = None
 
     def __post_init__(self) -> None:
-        if self.latitude == 0 and self.longitude == 0:
-            raise ValueError("latitude and longitude are both 0: no place for a truck stop")
+        if (wrong := wrong_place(self.latitude, self.longitude)) is not None:
+            raise ValueError(": ".join(wrong))
         if self.priced_at is not None:
             in_utc(self.priced_at)  # raises
 
@@ -86,8 +87,16 @@ STATION_FILE_COLUMNS = ColumnNames(
         **dict.fromkeys(("parkingspacescount", "truckparkingspaces", "truckparking", "parking"), "parking_spaces"),
         **dict.fromkeys(("showercount", "showerscount", "numberofshowers", "shower"), "showers"),
         **dict.fromkeys(("openinghours", "hoursofoperation", "operatinghours", "storehours"), "hours"),
+        **dict.fromkeys(("lat", "gpslatitude"), "latitude"),
+        **dict.fromkeys(("lon", "lng", "long", "gpslongitude"), "longitude"),
+        **dict.fromkeys(("stationname", "truckstopname", "storename", "locationname", "sitename"), "name"),
+        **dict.fromkeys(("streetaddress", "address1", "addrstreet"), "address"),
+        **dict.fromkeys(("stateprovince", "provincestate", "province", "addrstate"), "state"),
+        "addrcity": "city",
     }
 )
+"""Names of columns in lists that people have; tests/cases/kinds has examples. None stands for the id: numbers of stores
+and of lists begin at 1 in each of them, and a station would move to another one's place."""
 
 MOST_AMENITIES = 10_000
 _YES, _NO = frozenset({"yes", "y", "true", "x"}), frozenset({"no", "n", "false", "none"})

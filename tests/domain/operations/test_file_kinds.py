@@ -19,6 +19,8 @@ OTHER_KINDS = {
     "fills/flying_j_station.csv": "stations",
     "prices/pilot/stations.csv": "stations",
     "kinds/stations_with_amenities.csv": "stations",
+    "kinds/stations_of_osm.csv": "stations",
+    "kinds/stations_by_state.csv": "stations",
     "kinds/fleetmentor_vehicles.csv": "vehicles",
     "kinds/tsd_units.csv": "vehicles",
     "kinds/vehicles_tab.txt": "vehicles",

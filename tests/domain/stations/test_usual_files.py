@@ -180,6 +180,28 @@ def test_parking_and_showers_are_read_from_a_chain_s_list(connection: Connection
     assert stored.fetchall() == [(120, 12), (0, 0), (1, None)]
 
 
+def test_lists_with_the_usual_names_of_columns(connection: Connection, now: datetime) -> None:
+    osm = store_station_rows(connection, CASES / "stations_of_osm.csv", now=now)
+    stores = store_station_rows(connection, CASES / "stations_by_state.csv", now=now)
+
+    assert (osm.created, [row.line for row in osm.rejected]) == (2, [4])
+    assert (stores.created, [row.message for row in stores.rejected]) == (
+        1,
+        [
+            "latitude: there are no roads so far south: are latitude and longitude exchanged?",
+            "longitude: the place is in Asia: is a minus missing?",
+        ],
+    )
+    stored = connection.execute(
+        "SELECT name, address, city, state, latitude FROM stations WHERE station_id IN ('node/9000000001', 'FJ-9101')"
+        " ORDER BY name"
+    )
+    assert stored.fetchall() == [
+        ("Flying J", "Invented Road", "Amarillo", "TX", 35.191),
+        ("Flying J Winnipeg", "1 Invented Rd", "Headingley", "MB", 49.872),
+    ]
+
+
 @pytest.mark.parametrize("column", ["Hours", "opening_hours", "Hours of Operation", "Store Hours"])
 def test_hours_are_kept_in_the_words_of_the_file(
     connection: Connection, now: datetime, tmp_path: Path, column: str

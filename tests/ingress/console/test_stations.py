@@ -188,7 +188,7 @@ def test_a_station_is_edited_and_plans_are_reviewed(world: World, operator: Brow
     ("changes", "sentence"),
     [
         ({"latitude": "91"}, "Latitude: Expected a number <= 90"),
-        ({"latitude": "0", "longitude": "0"}, "latitude and longitude are both 0"),
+        ({"latitude": "0", "longitude": "0"}, "0, 0 is a place in the sea"),
         ({"retail_price": "free"}, "Retail price, dollars a gallon: Expected a number"),
         ({"name": ""}, "Name: Required"),
     ],
@@ -243,7 +243,7 @@ def test_stations_are_imported_with_bad_lines(world: World, operator: Browser, s
     assert "0 rows added, 1 changed, 0 unchanged; 3 rows are refused" in said
     assert "3 station_id" in said
     assert "is already on line 2" in said
-    assert "4 latitude and longitude are both 0" in said
+    assert "4 latitude: 0, 0 is a place in the sea" in said
     assert "5 latitude: Required; longitude: Required" in said
     assert station(world, station_id)[0] == "New name"
     text = exported(operator, "stations")
