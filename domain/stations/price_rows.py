@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from domain.contract.wrong_places import wrong_place
 from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.files.csvfiles import ImportReport
@@ -328,7 +329,7 @@ def _place(cells: Sequence[Any]) -> RowPlace:
         and longitude is not None
         and -90 <= latitude <= 90
         and -180 <= longitude <= 180
-        and (latitude, longitude) != (0, 0)
+        and wrong_place(latitude, longitude) is None
     )
     if not is_placed:
         latitude = longitude = None

@@ -60,6 +60,12 @@ def test_a_store_without_a_price_is_refused(imported: Import) -> None:
     assert told(imported("305,,,,,,", "LV305", header=HEADER)) == (0, 0, 0, 2)
 
 
+def test_a_store_in_china_is_no_new_station(connection: Connection, imported: Import) -> None:
+    report = imported("305,Elkhart,IN,3.999,3.499,41.735,85.97", header=HEADER)
+
+    assert (told(report), stations(connection)) == ((0, 0, 0, 1), {})
+
+
 @pytest.mark.parametrize("nothing", ["N/A", "-", "#N/A", "null"])
 def test_a_mark_for_nothing_is_an_empty_cell(connection: Connection, imported: Import, nothing: str) -> None:
     report = imported(f"305,Elkhart,IN,3.999,{nothing},41.735,-85.97", header=HEADER)
