@@ -60,12 +60,14 @@ def _of_file(error: Exception) -> str | None:
 def _of_server(error: Exception) -> str | None:
     """The sentence for an error of PostgreSQL or Redis; None for other errors. Their libraries take a tenth of a second
     to load, and a command that has not loaded one has no error of it."""
+    error = getattr(error, "orig", error)  # migrations reach PostgreSQL through SQLAlchemy
     psycopg, redis = sys.modules.get("psycopg"), sys.modules.get("redis")
     if psycopg is not None and isinstance(error, psycopg.errors.UndefinedTable):
         return "the database has no Fuelroute schema: run `fuelroute migrate` first"
-    if psycopg is not None and isinstance(error, psycopg.OperationalError):
-        first = _first_line(error)
-        return f"cannot use PostgreSQL ({first}): check FUELROUTE_DATABASE_URL and that the server runs"
+    if psycopg is not None and isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
+        from domain.database.connections import advice_on
+
+        return f"cannot use PostgreSQL ({_first_line(error)}): {advice_on(error)}"
     if redis is not None and isinstance(error, redis.RedisError):
         return f"cannot use Redis ({_first_line(error)}): check FUELROUTE_REDIS_URL and that the server runs"
     return None

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_LOCK_TIMEOUT = "5s"
+"""A command waits for a minute, as those that change something should; here a person looks for what is wrong."""
+
 
 def read_route_id(text: str) -> UUID:
     """The id in the text. Raises CommandFailed for text that is no route's id."""
@@ -79,6 +82,7 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
     one, with what to do about it."""
     if context.invoked_subcommand is not None:
         return
+    from domain.database.visibility import set_locally
     from domain.needs import overdue
     from domain.operations import measurements
     from domain.queue.redis_clients import redis_client
@@ -86,6 +90,7 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
 
     now = clock.now()
     with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
+        set_locally(connection, {"lock_timeout": _LOCK_TIMEOUT})
         seen = measurements.measure(connection, client, now=now)
         held = overdue.held_by_reason(connection, now=now)
     document = _document(seen, now) | {"held_by_reason": {one.reason: one.routes for one in held}}

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 from psycopg.abc import RV, PQGen
-from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
+from psycopg.errors import DiskFull, LockNotAvailable, ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -453,7 +453,9 @@ def connected(url: str, put_jobs: PutJobs | None = None) -> Iterator[Connection]
         with _connect(url) as connection:
             yield connection
     except LockNotAvailable:
-        raise DatabaseProblem("something else is at work on the same data: try again when it is done") from None
+        raise DatabaseProblem(
+            "something else is at work on the same data: try again when it is done; fuelroute doctor may name it"
+        ) from None
     put_after_commit(connection.collected_jobs, put_jobs)
 
 
@@ -473,7 +475,21 @@ def _connect(url: str) -> Connection:
 def unreachable(error: psycopg.Error, variable: str = "FUELROUTE_DATABASE_URL") -> DatabaseProblem:
     """The problem of an address that leads to no usable PostgreSQL."""
     reason = str(error).strip().partition("\n")[0] or type(error).__name__
-    return DatabaseProblem(f"cannot reach PostgreSQL ({reason}): check {variable} and that the server runs")
+    return DatabaseProblem(f"cannot reach PostgreSQL ({reason}): {advice_on(error, variable)}")
+
+
+def advice_on(error: psycopg.Error, variable: str = "FUELROUTE_DATABASE_URL") -> str:
+    """The advice to somebody whom PostgreSQL gives no connection, or refuses a statement."""
+    if any(text in str(error) for text in _NO_CONNECTION_LEFT):  # an error of connecting brings no code
+        return "end the sessions of pg_stat_activity that nobody needs, as a superuser, or raise max_connections"
+    if isinstance(error, DiskFull):
+        return "free space on its disk, before anything else"
+    if isinstance(error, ReadOnlySqlTransaction):
+        return "name the server that takes changes; if this one was made read-only, its disk may be full"
+    return f"check {variable} and that the server runs"
+
+
+_NO_CONNECTION_LEFT = ("connection slots are reserved", "too many clients", "too many connections")
 
 
 def open_session(

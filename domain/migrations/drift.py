@@ -27,7 +27,15 @@ def is_expected(name: str | None, kind: str, _: object) -> bool:
 
 def read_schema_state(url: str) -> SchemaState:
     """Read the state of a schema. Extra parts, such as an index of the operator's own, are ignored. Raises
-    DatabaseProblem if PostgreSQL cannot be reached, or for a schema that these migrations do not know."""
+    DatabaseProblem if PostgreSQL cannot be reached, or for a schema that these migrations do not know, and
+    psycopg.Error if it refuses, as while another session holds the lock of a table."""
+    try:
+        return _read_schema_state(url)
+    except sqlalchemy.exc.DBAPIError as error:
+        raise error.orig or error from None
+
+
+def _read_schema_state(url: str) -> SchemaState:
     with engine(url).connect() as connection:
         connection.execute(sqlalchemy.text("SET TRANSACTION READ ONLY"))
         context = MigrationContext.configure(connection, opts={"include_name": is_expected})

@@ -55,6 +55,10 @@ class Measured(NamedTuple):
     """The runs of passes that moved something or failed, the newest first."""
     database: str
     """The name of our database, in the form that workers use; empty if it is not known."""
+    takes_changes: bool = True
+    """False if PostgreSQL refuses each change."""
+    redis_refusal: str | None = None
+    """The words with which Redis refuses each change."""
 
 
 class Alert(NamedTuple):
@@ -80,8 +84,8 @@ def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
 
 def find_alerts(seen: Measured, *, now: datetime) -> list[Alert]:
     """The alerts, urgent ones first."""
-    alerts = [*_redis_alerts(seen), *_queues_alerts(seen, now), *_workers_alerts(seen, now), *_passes_alerts(seen, now)]
-    alerts += _overdue_alerts(seen)
+    alerts = [*_servers_alerts(seen), *_queues_alerts(seen, now), *_workers_alerts(seen, now)]
+    alerts += [*_passes_alerts(seen, now), *_overdue_alerts(seen)]
     return sorted(alerts, key=lambda alert: not alert.is_urgent)  # stable
 
 
@@ -105,15 +109,29 @@ def headline(alerts: Sequence[Alert]) -> str:
     return f"{'Act now' if first.is_urgent else 'Have a look'}: {first.what}. {first.what_to_do}.{more}"
 
 
-def _redis_alerts(seen: Measured) -> Iterator[Alert]:
+def _servers_alerts(seen: Measured) -> Iterator[Alert]:
+    if not seen.takes_changes:
+        yield Alert(
+            True,
+            "PostgreSQL takes no changes: it is a standby, or it was made read-only",
+            "Name the server that takes changes; if it is this one, see whether its disk is full",
+            "/queues",
+        )
     if seen.queues is None:
         yield _urgent(REDIS_AWAY, REDIS_AWAY.label, "Start it again; the sweep then enqueues everything that is due")
+    elif seen.redis_refusal is not None:
+        yield _urgent(
+            REDIS_AWAY,
+            f"Redis takes no changes: {seen.redis_refusal}",
+            "Name the primary, or give it memory or disk; the sweep then enqueues everything that is due",
+        )
 
 
 def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     paused = {pause.queue: pause for pause in seen.pauses}
     served = {queue for worker in seen.workers if not is_silent(worker, now) for queue in worker.queues}
-    for queue in QUEUES if seen.queues is not None else ():
+    takes_heartbeats = seen.queues is not None and seen.redis_refusal is None
+    for queue in QUEUES if takes_heartbeats else ():
         if queue not in served:
             yield _urgent(UNSERVED, f"No worker serves {queue}", f"Start one: fuelroute workers --queues {queue}")
     for state in seen.queues or ():

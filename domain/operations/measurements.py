@@ -11,6 +11,7 @@ from domain.needs import overdue
 from domain.operations import pauses
 from domain.operations.alerts import Measured
 from domain.queue import heartbeats, inspection, rates
+from domain.queue.redis_clients import refusal
 
 _PERMITTED = Scalar(NotNull[bool], "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
 """A statement of its own: one that names the function would fail before it begins if it may not be called."""
@@ -25,10 +26,19 @@ def database_name(connection: Connection) -> str:
     return _DATABASE.one(connection) if _PERMITTED.one(connection) else ""
 
 
+_TAKES_CHANGES = Scalar(NotNull[bool], "SELECT NOT current_setting('transaction_read_only')::bool")
+
+
+def takes_changes(connection: Connection) -> bool:
+    """False on a standby, on a server that was made read-only, and in a session that asked for it."""
+    return _TAKES_CHANGES.one(connection)
+
+
 def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Measured:
     stopped = pauses.list_pauses(connection)
     late = overdue.count(connection, now=now)
     database = database_name(connection)
+    writable = takes_changes(connection)
     try:
         return Measured(
             inspection.read_queues(client),
@@ -40,6 +50,8 @@ def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Me
             rates.read_rates(client, now=now),
             heartbeats.read_recent_pass_runs(client),
             database,
+            writable,
+            refusal(client),
         )
     except redis.RedisError:
-        return Measured(None, [], {}, [], stopped, late, [], [], database)
+        return Measured(None, [], {}, [], stopped, late, [], [], database, writable)

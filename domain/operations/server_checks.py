@@ -13,7 +13,7 @@ from psycopg.errors import UndefinedTable
 from domain.database.connections import Connection, open_session
 from domain.database.options import TimeLimits
 from domain.database.statements import Scalar
-from domain.queue.redis_clients import redis_client
+from domain.queue.redis_clients import redis_client, refusal
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
 from domain.telemetry.logs import get_logger
@@ -78,16 +78,19 @@ class DatabaseCheck:
 
 
 class QueueCheck:
-    """Checks that Redis answers."""
+    """Checks that Redis answers, and takes changes."""
 
     def __init__(self, url: str) -> None:
         self._client = redis_client(url)
 
     def __call__(self) -> str:
         try:
-            self._client.ping()
+            refused = refusal(self._client)
         except redis.RedisError:
             raise Unhealthy("Redis does not answer") from None
+        if refused is not None:
+            log.info("health.redis_refuses", error=refused)
+            raise Unhealthy("Redis takes no changes: it is full, or a replica")
         return "Redis answers"
 
 

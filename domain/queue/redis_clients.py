@@ -151,3 +151,13 @@ def _warn_of_plain_text(url: str) -> None:
         log.warning("queue.unencrypted", variable="FUELROUTE_REDIS_URL", host=parts.hostname)
     elif "ssl_cert_reqs=none" in parts.query or "ssl_check_hostname=false" in parts.query.lower():
         log.warning("queue.unverified", variable="FUELROUTE_REDIS_URL", host=parts.hostname)
+
+
+def refusal(client: redis.Redis) -> str | None:
+    """The words with which Redis refuses each change, as a replica does, or one whose memory or disk is full. None if
+    it takes changes. Nothing is changed. Raises RedisError when it does not answer."""
+    try:
+        client.set("fuelroute:no-such-key", b"", xx=True)
+    except redis.ResponseError as error:
+        return str(error).partition(".")[0]
+    return None

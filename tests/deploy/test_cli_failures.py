@@ -12,7 +12,7 @@ import pytest
 
 from deploy.cli import benchmarks, main
 from deploy.cli.failures import run
-from domain.database.connections import Database
+from domain.database.connections import Database, unreachable
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.deploy.commands import NO_COMPANY, Cli
@@ -329,3 +329,26 @@ def test_a_command_runs_without_standard_streams(monkeypatch: pytest.MonkeyPatch
 
     with sys.stdin, sys.stdout, sys.stderr:
         assert sys.stdin.read() == ""
+
+
+def test_a_database_that_takes_no_changes_is_told_in_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = make_database("read_only")
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f"ALTER DATABASE {owner.info.dbname} SET default_transaction_read_only = on")
+    monkeypatch.setenv("FUELROUTE_DATABASE_URL", url)
+
+    assert "name the server that takes changes" in cli("companies", "create", "--name", "Late Freight").sentence
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "FATAL:  sorry, too many clients already",
+        "FATAL:  remaining connection slots are reserved for non-replication superuser connections",
+        'FATAL:  too many connections for role "fuelroute"',
+    ],
+)
+def test_a_server_without_a_free_connection_is_not_called_away(refusal: str) -> None:
+    problem = str(unreachable(psycopg.OperationalError(refusal)))
+    assert "max_connections" in problem
+    assert "that the server runs" not in problem

@@ -137,6 +137,8 @@ def _made(check: Check, seen: Examined) -> CheckResult:
         raise
     except NotFinished as error:
         unfinished = str(error)
+    except psycopg.errors.LockNotAvailable:
+        unfinished = "another session holds a lock that it needs"
     except psycopg.errors.QueryCanceled:
         unfinished = f"it was stopped after {time.monotonic() - started:.1f} s"
     except redis.RedisError as error:

@@ -13,7 +13,7 @@ from domain.settings import Settings
 from domain.wording import counted
 
 OLD_TRANSACTION = timedelta(minutes=10)
-LONG_WAIT = timedelta(seconds=10)
+LONG_LOCK = timedelta(seconds=10)
 MOST_TRANSACTION_AGE = 1_000_000_000
 """PostgreSQL stops taking writes at 2 billion, and clears up by itself from 200 million on."""
 MOST_DEAD_PERCENT = 30
@@ -118,7 +118,7 @@ _LEADERS = Scalar(
 class _Session(NamedTuple):
     pid: NotNull[int]
     application: str
-    since: NotNull[datetime]
+    since: datetime | None
 
 
 _OLD_TRANSACTIONS = Statement(
@@ -130,13 +130,15 @@ _OLD_TRANSACTIONS = Statement(
     ORDER BY xact_start, pid
     """,
 )
-_WAITING = Statement(
+# For how long others wait is no sign: requests give up after some seconds, and the next ones wait in their place. The
+# start of another role's transaction is hidden from us.
+_BLOCKING = Statement(
     _Session,
     """
-    SELECT pid, coalesce(application_name, '') AS application, state_change AS since FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock' AND cardinality(pg_blocking_pids(pid)) > 0
-      AND state_change < clock_timestamp() - %s::interval
-    ORDER BY state_change, pid
+    SELECT pid, coalesce(application_name, '') AS application, xact_start AS since FROM pg_stat_activity
+    WHERE datname = current_database() AND coalesce(xact_start, '-infinity') < clock_timestamp() - %s::interval
+      AND pid IN (SELECT unnest(pg_blocking_pids(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock')
+    ORDER BY xact_start, pid
     """,
 )
 _PREPARED = Scalar(
@@ -154,12 +156,12 @@ def check_transactions(seen: Examined) -> Iterator[Finding]:
             "End what opened it; if nobody needs it: SELECT pg_terminate_backend(PID)",
             _sessions(old, seen),
         )
-    waiting = _WAITING.all(seen.connection, (LONG_WAIT,))
-    if waiting:
+    blocking = _BLOCKING.all(seen.connection, (LONG_LOCK,))
+    if blocking:
         yield problem(
-            f"{counted(len(waiting), 'session waits', 'sessions wait')} more than 10 s for a lock",
-            "SELECT pg_blocking_pids(PID) names the sessions that hold it: end those that nobody needs",
-            _sessions(waiting, seen),
+            f"Others wait for locks of {counted(len(blocking), 'transaction')} open for more than 10 seconds",
+            "End what opened it; if nobody needs it: SELECT pg_terminate_backend(PID)",
+            _sessions(blocking, seen),
         )
     prepared = _PREPARED.all(seen.connection, (OLD_TRANSACTION,))
     if prepared:
@@ -173,7 +175,9 @@ def check_transactions(seen: Examined) -> Iterator[Finding]:
 def _sessions(rows: list[_Session], seen: Examined) -> tuple[str, ...]:
     shown = rows[: seen.most_examples]
     return tuple(
-        f"pid {row.pid} {row.application or '(no name)'} since {row.since:%Y-%m-%d %H:%M:%SZ}" for row in shown
+        f"pid {row.pid} {row.application or '(no name)'}"
+        f" {f'since {row.since:%Y-%m-%d %H:%M:%SZ}' if row.since is not None else 'of another role'}"
+        for row in shown
     )
 
 

@@ -5,13 +5,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.database.connections import open_session
+from domain.database.options import COMMANDING
 from domain.database.statements import Statement
 from domain.ids import shown_id
 from domain.needs import overdue
 from domain.needs.figures import FIGURES, Figure
 from domain.operations.alerts import find_alerts
 from domain.operations.doctor.checks import Examined, Finding, problem
-from domain.operations.measurements import measure
+from domain.operations.measurements import measure, takes_changes
 
 LATE = timedelta(minutes=10)
 
@@ -19,6 +21,8 @@ LATE = timedelta(minutes=10)
 def check_alerts(seen: Examined) -> Iterator[Finding]:
     """The alerts as findings: urgent ones are problems, the others warnings."""
     measured = measure(seen.connection, seen.client, now=seen.now)
+    with open_session(seen.settings.require_direct_url(), COMMANDING, autocommit=True) as session:
+        measured = measured._replace(takes_changes=takes_changes(session))  # the doctor's own session takes none
     for alert in find_alerts(measured, now=seen.now):
         figure = next((one for one in FIGURES.values() if alert.path == one.path), None)
         examples = _rows_behind(seen, figure) if figure is not None else ()

@@ -12,6 +12,7 @@ from domain.operations.doctor.checks import Check, Examined, NotFinished, proble
 from domain.operations.doctor.examination import CHECKS, examine, is_healthy
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
+from tests.conftest import make_database
 from tests.domain.trucks import active_route
 from tests.factories import make_fleet
 
@@ -121,3 +122,26 @@ def test_a_statement_of_the_doctor_uses_one_processor(own_settings: Settings, jo
 
     ((_, (told,), _, _),) = results_of(own_settings, Check("asks", ask))
     assert told.what == "('0',)"
+
+
+def test_a_lock_that_somebody_holds_is_no_fault_of_the_schema(own_settings: Settings, jobs: JobQueue) -> None:
+    wanted = [check for check in CHECKS if check.name in ("schema", "alerts")]
+    with psycopg.connect(own_settings.require_database_url()) as holding:
+        holding.execute("LOCK TABLE routes")
+
+        results = results_of(own_settings, *wanted)
+
+    assert [(one.findings, one.unfinished) for one in results] == [
+        ([], "another session holds a lock that it needs")
+    ] * len(wanted)
+
+
+def test_a_server_that_takes_no_changes_is_told(own_settings: Settings, jobs: JobQueue) -> None:
+    url = make_database("read_only")
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f"ALTER DATABASE {owner.info.dbname} SET default_transaction_read_only = on")
+    (alerts,) = (check for check in CHECKS if check.name == "alerts")
+
+    ((_, found, _, _),) = results_of(own_settings.model_copy(update={"database_url": url}), alerts)
+
+    assert any(finding.what.startswith("PostgreSQL takes no changes") for finding in found)

@@ -14,13 +14,17 @@ import pytest
 import redis
 
 from domain.database.connections import LEADER_LOCKS, Connection
+from domain.operations.alerts import find_alerts
 from domain.operations.doctor import machines, postgres
 from domain.operations.doctor.checks import Examined, Finding, NoSchema
 from domain.operations.doctor.redis_server import check_redis_server
 from domain.operations.doctor.schema import check_schema
+from domain.operations.measurements import measure
+from domain.operations.server_checks import QueueCheck
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
+from domain.telemetry.health import Unhealthy
 from tests.conftest import make_database
 from tests.domain.operations.doctor.conftest import Examine
 from tests.servers import own_redis
@@ -92,23 +96,30 @@ def test_an_old_transaction_is_found(
     assert f"pid {stranger.info.backend_pid} a stranger since " in found.examples[0]
 
 
-def test_a_wait_for_a_lock_is_found(
-    examine: Examine, own_settings: Settings, stranger: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("role", "shown"), [("fuelroute", "a stranger since "), ("postgres", "a stranger of another role")]
+)
+def test_who_holds_a_lock_that_others_wait_for_is_found(
+    examine: Examine, own_settings: Settings, role: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "LONG_WAIT", timedelta(0))
-    stranger.execute("LOCK TABLE former_names")
-    with psycopg.connect(own_settings.require_database_url(), application_name="waits") as waiting:
-        pid = waiting.info.backend_pid
+    monkeypatch.setattr(postgres, "LONG_LOCK", timedelta(0))
+    url = own_settings.require_database_url()
+    with (
+        psycopg.connect(url.replace("//fuelroute@", f"//{role}@"), application_name="a stranger") as holding,
+        psycopg.connect(url) as waiting,
+    ):
+        pid = holding.info.backend_pid
+        holding.execute("LOCK TABLE former_names")
         thread = threading.Thread(target=lambda: waiting.execute("SELECT 1 FROM former_names"))
         thread.start()
         try:
             (found,) = eventually(lambda: examine(postgres.check_transactions), bool)
         finally:
-            stranger.rollback()
+            holding.rollback()
             thread.join()
 
-    assert found.what == "1 session waits more than 10 s for a lock"
-    assert f"pid {pid} waits" in found.examples[0]
+    assert found.what == "Others wait for locks of 1 transaction open for more than 10 seconds"
+    assert f"pid {pid} {shown}" in found.examples[0]
 
 
 # --- Vacuum, indexes, the log ------------------------------------------------------------------------------------
@@ -259,6 +270,20 @@ def test_the_settings_and_the_memory_of_redis_are_checked(
         policy, memory = check_redis_server(seen)
         assert policy.what.startswith("Redis runs with maxmemory-policy allkeys-lru")
         assert memory.what.endswith("when it is full it refuses jobs")
+
+
+def test_a_redis_that_refuses_changes_is_told_and_unhealthy(
+    connection: Connection, now: datetime, tmp_path: Path
+) -> None:
+    with own_redis(tmp_path) as server, redis_client(server.url) as client:
+        assert QueueCheck(server.url)() == "Redis answers"
+        client.config_set("maxmemory", 1)
+
+        (alert, *_) = find_alerts(measure(connection, client, now=now), now=now)
+
+        assert alert.what == "Redis takes no changes: command not allowed when used memory > 'maxmemory'"
+        with pytest.raises(Unhealthy, match="Redis takes no changes"):
+            QueueCheck(server.url)()
 
 
 def test_a_snapshot_that_redis_cannot_write_is_found(
