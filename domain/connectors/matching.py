@@ -42,7 +42,8 @@ class Named(NamedTuple):
         """The references that may match, the surest first, each with its kind of match."""
         ids = [one for one in self._ids() if not one.startswith(_ONLY_SPEAKS_AGAINST)]
         found = [(BY_EXTERNAL_ID, _reference(one)) for one in ids]
-        found += [("vin", ("vin", self.plain_vin())), ("unit_number", ("unit_number", self.name or ""))]
+        found += [("vin", ("vin", vin)) for vin in (self.plain_vin(), self.plain_vin().lower())]
+        found.append(("unit_number", ("unit_number", self.name or "")))
         return [one for one in found if one[1][1]]
 
     def others(self) -> list[tuple[str, str]]:

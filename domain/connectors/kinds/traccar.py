@@ -10,7 +10,8 @@
   part of the device's attribute `fuelCapacity` (pull request 5670); without that no tank is known. A tracker's own
   input, such as `io3`, may be named.
 - Times are texts, or numbers of milliseconds where Traccar forwards by a mapper without its own settings. `outdated`:
-  the tracker reported without a place, which is copied from its last fix; what it measured is of `deviceTime`.
+  the tracker reported without a place, which is copied from its last fix; what it measured is of `deviceTime`. Since
+  6.10 it is not told (commit 720b1de of September 2025); such a report is later than its `fixTime`.
 
 Positions have ids that count up. A Traccar that is set up anew begins at 1 again: when its newest id lies behind the
 cursor, all positions are new.
@@ -19,7 +20,7 @@ cursor, all positions are new.
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -55,6 +56,9 @@ _IDS_OVERLAP = 1_000
 """Positions numbered up to this far before the newest one may be committed after it. They are read again; fixes that
 are stored already are dropped."""
 
+_PLACE_HOLDS = timedelta(minutes=1)
+"""Longest time between a fix and its report. A later report has the place of an earlier one."""
+
 _NAMES_HOLD_SECONDS = 600.0
 """Time for which names count. A device may move to another truck and get its name."""
 
@@ -88,7 +92,8 @@ class Traccar(Vendor):
         CredentialField(
             "fuel_attribute",
             "Attribute of the fuel level",
-            "Only if it is not `fuelLevel`: the attribute that has the level in percent, such as `io89`.",
+            "Only if it is not `fuelLevel`: the attribute that has the level in percent, such as `io89`, or `fuel` of a"
+            " tracker that plugs into the diagnostic port.",
             secret=False,
             required=False,
         ),
@@ -226,6 +231,14 @@ def _id_of(position: Any) -> int:
     return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1 << 63 else 0
 
 
+def _is_old_place(position: Mapping[str, Any], fixed_at: datetime | None) -> bool:
+    """True if the tracker reported without a place, and has that of its last fix."""
+    if position.get("outdated") is not None:
+        return position["outdated"] is True
+    reported_at = moment_or_none(position.get("deviceTime"))
+    return fixed_at is not None and reported_at is not None and reported_at - fixed_at > _PLACE_HOLDS
+
+
 class _Positions:
     """Collects fixes from positions, and levels that were measured without a fix."""
 
@@ -243,9 +256,8 @@ class _Positions:
             self._refused["unreadable"] += 1
             return
         level = self._level_of(key, at_path(position, "attributes"))
-        is_old_place = position.get("outdated") is True
         is_placed = at is not None and latitude is not None and longitude is not None
-        if level is not None and (is_old_place or not is_placed or is_false(position.get("valid"))):
+        if level is not None and (_is_old_place(position, at) or not is_placed or is_false(position.get("valid"))):
             self._keep_level(key, position, level)
             level = None
         if at is None or latitude is None or longitude is None:

@@ -108,6 +108,14 @@ PAGES: dict[str, tuple[str, Callable[[datetime], list[Any]]]] = {
             position(at + MINUTE),
         ],
     ),
+    "the place of before, which Traccar 6.10 does not tell": (
+        "traccar",
+        lambda at: [
+            position(at - 30 * MINUTE, outdated=None),
+            position(at, fixTime=(at - 30 * MINUTE).isoformat(), outdated=None, **LEVEL),
+            position(at + MINUTE, outdated=None),
+        ],
+    ),
     "a unit without a place": ("eld", lambda at: [unit(at, coordinates=None, fuel_percent=95), unit(at + MINUTE)]),
 }
 

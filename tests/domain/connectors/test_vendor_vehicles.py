@@ -56,6 +56,14 @@ def test_what_is_exactly_the_same_decides(
     assert (counts.matched, counts.unmatched, counts.silent) == (5, 2, 5)
 
 
+def test_a_vin_that_a_list_has_in_small_letters_is_the_same(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    connection.execute("UPDATE vehicles SET vin = lower(vin) WHERE id = %s", (fleet.trucks[1],))
+    named = [VendorVehicle("7", "Big Red", VIN_OF_102)]
+    assert match_vehicles(connection, fleet.company_id, connector.id, named, now=now) == {"7": fleet.trucks[1]}
+
+
 @pytest.mark.parametrize(
     ("named", "doubt"),
     [
