@@ -25,7 +25,6 @@ from tests.domain.twins import FIRST, filled, parameters_of, plant_twin, records
 
 _OF_COMPANY = re.compile(rf"\b({'|'.join(WALLED)})\b")
 IS_EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b")
-_OF_POLICY = re.compile(r"\((InitPlan|hashed SubPlan|SubPlan) \d+\)\S*")
 _CLAUSES = re.compile(r"(\w+)(?:\)::\w+)?\s*(=|<|>|<=|>=|@>|&&|\?)")
 
 

@@ -86,7 +86,7 @@ class Journeys:
             return
         if journey.leg == "none":
             journey.load = self._model.load(journey.account, move.name)
-            journey.stops, journey.was_active, journey.status = move.places, False, ""
+            journey.stops, journey.status = move.places, ""
             journey.leg = "pushed"
         assert journey.load is not None
         self._model.load(journey.account, journey.load.external_id)

@@ -131,8 +131,6 @@ class Journey:
     """The stop that its accepted positions have reached."""
     is_unsure: bool = False
     """A dispatcher's entry had no answer: the route has started, or it has not."""
-    was_active: bool = False
-    """A check saw the route `active` before its last stop was reached: so its message went out before that."""
     status: str = ""
     """The status that the last check saw."""
 

@@ -25,7 +25,6 @@ WAITING_TRUCKS = [f"W{number}" for number in range(1, 31)]
 """Trucks that never send a position: their routes wait as drafts."""
 
 Step = Callable[[], None]
-Complain = Callable[[str], None]
 
 _SHAPES = {
     "new": 46,

@@ -5,7 +5,7 @@ is the twin's, and no one needs to know what it means."""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -291,13 +291,6 @@ def _text(value: Any) -> bytes | None:
     if value is None:
         return None
     return b"\\x" + value.hex().encode() if isinstance(value, bytes) else _plain(value).encode()
-
-
-def both_ways() -> Iterator[tuple[Twin, ...]]:
-    """The twins that the parameters ask for, while the first one is visible."""
-    yield (FIRST,)
-    yield (SECOND,)
-    yield (FIRST, SECOND)
 
 
 STATES: tuple[tuple[str, ...], ...] = (

@@ -101,8 +101,8 @@ class Processes:
         fresh.write_text(f"{when} {point.name}")
         fresh.rename(self.folder / "armed")
 
-    def wait_for_the_strike(self, seconds: float = 60) -> None:
-        eventually((self.folder / "struck").exists, bool, seconds, "a process that reaches the fault point")
+    def wait_for_the_strike(self) -> None:
+        eventually((self.folder / "struck").exists, bool, 60, "a process that reaches the fault point")
 
     def _begin(self, command: Sequence[str]) -> BaseProcess:
         return fork(run, command, self._environment, self._points, self.folder)

@@ -170,8 +170,8 @@ def request_of(caller: Caller | None, *, body: bytes = b"") -> Request:
     return request
 
 
-def caller_of(client_or_company: UUID | None = None) -> Caller:
-    return Caller(new_id(), client_or_company or new_id(), Environment.LIVE, frozenset())
+def any_caller() -> Caller:
+    return Caller(new_id(), new_id(), Environment.LIVE, frozenset())
 
 
 def entries_of(log: RequestLog) -> list[Entry]:
@@ -214,11 +214,11 @@ def test_a_full_buffer_drops_the_oldest_and_counts(away: Settings, monkeypatch: 
 
     async def work(log: RequestLog) -> None:
         for number in range(30):
-            note(log, caller_of(), number)
+            note(log, any_caller(), number)
         assert counted("dropped") - before == 10
         async with asyncio.timeout(120):
             await log.write()  # PostgreSQL is away
-        note(log, caller_of(), 30)
+        note(log, any_caller(), 30)
         assert [json.loads(one.body)["externalId"] for one in entries_of(log)] == [f"LOAD-{n}" for n in range(11, 31)]
         assert counted("dropped") - before == 11
         assert log._held == sum(one.held for one in entries_of(log))
@@ -231,7 +231,7 @@ def test_bodies_that_wait_are_bounded(away: Settings, monkeypatch: pytest.Monkey
 
     def work(log: RequestLog) -> None:
         for _ in range(3):
-            log.note(request_of(caller_of(), body=b"x" * 40), "/v1/routes", 400, 0.001, ANSWERED)
+            log.note(request_of(any_caller(), body=b"x" * 40), "/v1/routes", 400, 0.001, ANSWERED)
         assert [(len(one.body), one.size) for one in entries_of(log)] == [(40, 40), (40, 40), (0, 40)]
 
     run(away, work)
@@ -240,7 +240,7 @@ def test_bodies_that_wait_are_bounded(away: Settings, monkeypatch: pytest.Monkey
 def test_entries_that_could_not_be_written_are_written_when_postgres_is_back(
     settings: Settings, database: Database
 ) -> None:
-    caller = caller_of()
+    caller = any_caller()
 
     async def work(log: RequestLog) -> None:
         pool = log._database._pool
@@ -269,7 +269,7 @@ class _Away:
 
 
 def test_the_last_entries_are_written_when_the_process_stops(settings: Settings, database: Database) -> None:
-    caller = caller_of()
+    caller = any_caller()
 
     def work(log: RequestLog) -> None:
         for number in range(1_200):
@@ -280,7 +280,7 @@ def test_the_last_entries_are_written_when_the_process_stops(settings: Settings,
 
 
 def test_requests_beyond_the_rate_limit_are_one_entry(settings: Settings, database: Database) -> None:
-    caller, other = caller_of(), caller_of()
+    caller, other = any_caller(), any_caller()
     refused = Answer(429, document_of(ApiError("rate_limited", "-")))
 
     async def work(log: RequestLog) -> None:
@@ -296,7 +296,7 @@ def test_requests_beyond_the_rate_limit_are_one_entry(settings: Settings, databa
 
 
 def test_the_request_log_can_be_turned_off(settings: Settings, database: Database) -> None:
-    caller = caller_of()
+    caller = any_caller()
 
     def work(log: RequestLog) -> None:
         note(log, caller)
@@ -307,7 +307,7 @@ def test_the_request_log_can_be_turned_off(settings: Settings, database: Databas
 
 
 def test_a_request_that_was_broken_off_is_logged(settings: Settings, database: Database) -> None:
-    caller = caller_of()
+    caller = any_caller()
     run(settings, lambda log: log.note(request_of(caller), "/v1/routes", 499, 0.001, None))
     assert len(stored(database, caller)) == 1
     assert shown_id("key", caller.key_id).startswith("key_")

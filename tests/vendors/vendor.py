@@ -14,8 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from domain.contract.shapes import Position
-
 HOST = "127.0.0.1"
 
 Fault = Literal["error", "limit", "hang", "cut", "not json", "forbidden"]
@@ -104,17 +102,6 @@ class Vendor(ABC):
             fix = Fix(len(self.fixes) + 1, unit_number, at, latitude, longitude, speed_mph, fuel_percent)
             self.fixes.append(fix)
             return fix
-
-    def report_position(self, unit_number: str, position: Position) -> Fix:
-        """A truck's tracker reports a position that `domain/sandbox/simulated_truck.py` made."""
-        return self.report(
-            unit_number,
-            position.latitude,
-            position.longitude,
-            position.recorded_at,
-            speed_mph=position.speed_mph,
-            fuel_percent=position.fuel_percent,
-        )
 
     def fail(self, *faults: Fault) -> None:
         with self.lock:

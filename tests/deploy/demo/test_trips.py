@@ -24,9 +24,9 @@ EDGES = [
 PUMP = Point(40.01, -99.4)
 
 
-def along_the_equator(miles: float = 300.0) -> Road:
+def along_a_parallel() -> Road:
     line = np.array([[40.0, -100.0 + step / 10] for step in range(60)])
-    return Road(miles, line, np.linspace(0.0, miles, len(line)), (), (), "")
+    return Road.of_line(line, np.linspace(0.0, 300.0, len(line)))
 
 
 def truck(**changes: object) -> MovingTruck:
@@ -59,7 +59,7 @@ def test_each_truck_goes_on_from_where_it_was_and_drives_one_trip_at_a_time(now:
 
 def test_a_truck_burns_by_the_mile_and_fuels_where_its_plan_says() -> None:
     one = truck()
-    one.way = Way(uuid4(), along_the_equator(), [Refuel(30.0, 100.0, PUMP)])
+    one.way = Way(uuid4(), along_a_parallel(), [Refuel(30.0, 100.0, PUMP)])
     levels, at_pump = [], []
     for minute in range(1, 61):
         fix = one.move(NOW + timedelta(minutes=minute), 1)
@@ -74,7 +74,7 @@ def test_a_truck_burns_by_the_mile_and_fuels_where_its_plan_says() -> None:
 
 def test_a_fast_truck_stands_at_a_pump_until_its_level_was_seen_before_and_after() -> None:
     one = truck()
-    one.way = Way(uuid4(), along_the_equator(), [Refuel(30.0, 100.0, PUMP)])
+    one.way = Way(uuid4(), along_a_parallel(), [Refuel(30.0, 100.0, PUMP)])
     fixes = [one.move(NOW + timedelta(seconds=6 * number), 60) for number in range(1, 20)]
     standing = [fix.fuel_percent for fix in fixes if fix.speed_mph == 0]
     assert standing[0] == 47.5
@@ -84,7 +84,7 @@ def test_a_fast_truck_stands_at_a_pump_until_its_level_was_seen_before_and_after
 
 def test_a_truck_ends_at_the_last_stop_and_stays_there() -> None:
     one = truck()
-    one.way = Way(uuid4(), along_the_equator(), [])
+    one.way = Way(uuid4(), along_a_parallel(), [])
     for hour in range(1, 8):
         fix = one.move(NOW + timedelta(hours=hour), 1)
     assert one.mile == 300
@@ -94,14 +94,14 @@ def test_a_truck_ends_at_the_last_stop_and_stays_there() -> None:
 
 def test_a_paused_truck_stands() -> None:
     one = truck()
-    one.way = Way(uuid4(), along_the_equator(), [])
+    one.way = Way(uuid4(), along_a_parallel(), [])
     assert one.move(NOW + timedelta(hours=1), 0).longitude == -100.0
     assert one.move(NOW + timedelta(hours=1, minutes=1), 1).speed_mph == 60.0
 
 
 def test_a_truck_off_its_road_waits_for_a_new_plan_and_follows_it() -> None:
     one = truck(leaves_road=True)
-    road = along_the_equator()
+    road = along_a_parallel()
     one.take(Way(uuid4(), road, []))
     for minute in range(1, 80):
         one.move(NOW + timedelta(minutes=minute), 1)
@@ -119,7 +119,7 @@ def test_a_truck_off_its_road_waits_for_a_new_plan_and_follows_it() -> None:
 
 
 def test_a_mile_of_a_road_is_found_again() -> None:
-    road = along_the_equator()
+    road = along_a_parallel()
     way = Way(uuid4(), road, [])
     for mile in (0.0, 1.0, 77.7, 299.5, 300.0):
         assert mile_of(road, way.road.place_at(mile)) == pytest.approx(mile, abs=0.01)

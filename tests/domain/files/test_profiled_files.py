@@ -52,8 +52,8 @@ def read(path: Path, profile: FileProfile = PROFILE) -> tuple[list[FileRecord], 
     return records, [(row.line, row.message) for row in report.rejected]
 
 
-def text_file(folder: Path, content: str | bytes, name: str = "file.csv") -> Path:
-    path = folder / name
+def text_file(folder: Path, content: str | bytes) -> Path:
+    path = folder / "file.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 

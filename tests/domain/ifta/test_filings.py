@@ -43,8 +43,8 @@ def fleet(connection: Connection) -> Fleet:
     return make_fleet(connection, time_zone="America/Chicago")
 
 
-def file_it(connection: Connection, fleet: Fleet, now: datetime = NEW_YEAR) -> QuarterReport:
-    file_quarter(connection, find_quarter_routes(connection, fleet.company_id, Q4), WHY, now=now)
+def file_it(connection: Connection, fleet: Fleet) -> QuarterReport:
+    file_quarter(connection, find_quarter_routes(connection, fleet.company_id, Q4), WHY, now=NEW_YEAR)
     return filed(connection, fleet)
 
 

@@ -45,14 +45,14 @@ EXPLANATION = PLAN.explanation()
 CENTS = round(100 * PLAN.total_cost)
 
 
-def drive_all(connection: Connection, tenant: Tenant, *, now: datetime = NOW) -> list[bool]:
+def drive_all(connection: Connection, tenant: Tenant) -> list[bool]:
     rows = connection.execute(
         "SELECT route_id, company_id, environment, plan_id FROM habit_costs WHERE company_id = %s AND driven_at IS NULL"
         " ORDER BY planned_at, route_id",
         (tenant.company_id,),
     )
     fuelings = UsualFuelings()
-    return [drive_waiting(connection, WaitingTrip(*row), fuelings, now=now) for row in rows.fetchall()]
+    return [drive_waiting(connection, WaitingTrip(*row), fuelings, now=NOW) for row in rows.fetchall()]
 
 
 def by_habit(connection: Connection, tenant: Tenant) -> Mapping[DriverHabit, HabitSavings]:

@@ -30,12 +30,11 @@ def named_station(
     city: str = "Elkhart",
     state: str = "IN",
     place: tuple[float, float] = BESIDE,
-    address: str = "",
 ) -> None:
     connection.execute(
-        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-        (station_id, name, brand, address, city, state, *place),
+        "INSERT INTO stations (station_id, name, brand, city, state, latitude, longitude)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        (station_id, name, brand, city, state, *place),
     )
 
 
