@@ -1,5 +1,6 @@
-"""Rows by name, for what tests look up themselves."""
+"""Rows by name, and how they were found, for what tests look up themselves."""
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -25,3 +26,10 @@ def rows_read(connection: psycopg.Connection[Any]) -> dict[str, int]:
         " sum(coalesce(idx_tup_fetch, 0) + seq_tup_read)::int FROM pg_stat_xact_user_tables GROUP BY 1"
     ).fetchall()
     return dict(rows)
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The nodes of a plan of PostgreSQL, from above."""
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes(below)

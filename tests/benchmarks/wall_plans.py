@@ -10,7 +10,7 @@ table. A condition that is not leakproof, such as LIKE, is examined only after t
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -22,6 +22,7 @@ from domain.database.visibility import SERVICE_ROLE, of_companies, set_visibilit
 from tests.domain.database.test_statements import STATEMENTS, in_libpq_style
 from tests.domain.planted import WALLED
 from tests.domain.twins import FIRST, filled, parameters_of, plant_twin, records_of
+from tests.rows import nodes
 
 _OF_COMPANY = re.compile(rf"\b({'|'.join(WALLED)})\b")
 IS_EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b")
@@ -35,12 +36,6 @@ class Scan(NamedTuple):
     """The index."""
     columns: tuple[str, ...]
     """The columns that the condition of the index compares."""
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for below in plan.get("Plans", ()):
-        yield from nodes(below)
 
 
 def scans(plan: dict[str, Any]) -> list[Scan]:

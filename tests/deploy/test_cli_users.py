@@ -10,8 +10,9 @@ import pytest
 from domain.accounts.users import email_of_link
 from domain.audit.entries import search_actions
 from domain.database.connections import Database
-from domain.ids import new_id, read_id, shown_id
+from domain.ids import read_id, shown_id
 from tests.deploy.commands import NO_COMPANY, Cli
+from tests.domain.accounts.test_users import fresh_email
 from tests.factories import make_fleet
 
 
@@ -21,12 +22,8 @@ def company(database: Database) -> str:
         return shown_id("cmp", make_fleet(connection).company_id)
 
 
-def email() -> str:
-    return f"{new_id().hex}@example.com"
-
-
 def test_a_user_gets_a_link_that_sets_a_password(cli: Cli, company: str, database: Database) -> None:
-    name = email()
+    name = fresh_email()
     made = cli("users", "create", "--email", name.upper(), "--role", "owner", "--company", company, "--json").document
 
     found = re.fullmatch(r"http://127\.0\.0\.1:8081/set-password/([\w-]{43})", made["link"])
@@ -46,7 +43,7 @@ def test_a_password_may_come_from_standard_input(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name = email()
+    name = fresh_email()
     monkeypatch.setattr(sys, "stdin", StringIO("correct horse battery\n"))
     made = cli("users", "create", "--email", name, "--role", "operator", "--password-file", "-", "--json")
 
@@ -66,7 +63,7 @@ def test_a_password_may_come_from_standard_input(
 
 
 def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:
-    name = email()
+    name = fresh_email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     assert name in cli("users", "list", "--company", company).out
     assert "give --yes" in cli("users", "remove", name).sentence
@@ -78,7 +75,7 @@ def test_a_removed_user_is_gone(cli: Cli, company: str) -> None:
 
 
 def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database: Database) -> None:
-    name = email()
+    name = fresh_email()
     user = cli("users", "create", "--email", name, "--role", "viewer", "--company", company, "--json").document["id"]
     cli("users", "reset", name, "--without-codes")
     cli("users", "remove", name, "--yes")
@@ -98,7 +95,7 @@ def test_one_time_codes_can_be_turned_off_for_a_user_who_lost_the_phone(
     company: str,
     database: Database,
 ) -> None:
-    name = email()
+    name = fresh_email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     with database.transaction() as connection:
         connection.execute("UPDATE users SET totp_secret = 'x' WHERE email = %s", (name,))
@@ -124,6 +121,6 @@ def test_a_user_that_cannot_be_made_is_refused_with_a_sentence(cli: Cli, argumen
 
 
 def test_an_address_is_given_to_one_user_only(cli: Cli, company: str) -> None:
-    name = email()
+    name = fresh_email()
     cli("users", "create", "--email", name, "--role", "viewer", "--company", company)
     assert "already" in cli("users", "create", "--email", name.upper(), "--role", "operator").sentence

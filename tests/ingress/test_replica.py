@@ -18,7 +18,6 @@ from domain.settings import Settings
 from ingress.api.replica import Freshness
 from tests.factories import DOT, route_body
 from tests.metrics import Metrics
-from tests.ports import own_port
 from tests.replica import Replica, running_replica
 from tests.rows import stored_id
 from tests.servers import CopiedPostgres, own_redis
@@ -55,11 +54,6 @@ def own_settings(
 ) -> Iterator[Settings]:
     with own_redis(tmp_path_factory.mktemp("redis")) as redis:
         yield settings.model_copy(update={"database_url": primary.url, "redis_url": redis.url})
-
-
-@pytest.fixture(scope="module")
-def metrics() -> Metrics:
-    return Metrics(own_port())
 
 
 @pytest.fixture(scope="module")

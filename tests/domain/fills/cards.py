@@ -17,6 +17,7 @@ from domain.fills.profiles import card_profile
 from domain.lifecycle import Environment
 from domain.queue.jobs import in_batches
 from domain.roads import Point
+from tests.factories import Fleet
 from tests.rows import named
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -199,3 +200,7 @@ def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
     )
     for environment, fills in bought.items():
         store_fills(connection, Tenant(company_id, environment), "efs", fills, stations, far_miles=5)
+
+
+def trucks(connection: Connection, fleet: Fleet) -> list[UUID | None]:
+    return [fill.vehicle_id for fill in fills(connection, fleet.live)]

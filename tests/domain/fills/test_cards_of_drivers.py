@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -15,7 +14,7 @@ from domain.fills.fill_lists import FillList, count_fills, list_fills, reasons_o
 from domain.fills.matching_again import match_card_again
 from domain.housekeeping.erasure import erase_driver
 from domain.settings import Settings
-from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
+from tests.domain.fills.cards import NOW, efs, fills, import_fills, trucks, write_efs
 from tests.domain.fills.test_importing import driven
 from tests.factories import Fleet
 
@@ -25,10 +24,6 @@ CASE = Path(__file__).parents[2] / "cases" / "fills_identity" / "efs_nounit.csv"
 def assign(connection: Connection, fleet: Fleet, card: str, **more: Any) -> None:
     assign_card(connection, fleet.company_id, card, CardHolder(**more), "dot", now=NOW)
     match_card_again(connection, fleet.live, card, far_miles=5)
-
-
-def trucks(connection: Connection, fleet: Fleet) -> list[UUID | None]:
-    return [fill.vehicle_id for fill in fills(connection, fleet.live)]
 
 
 def test_rows_without_a_unit_wait_with_card_and_name(connection: Connection, fleet: Fleet) -> None:

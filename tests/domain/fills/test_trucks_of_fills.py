@@ -16,7 +16,7 @@ from domain.ids import new_id, shown_id
 from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
-from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
+from tests.domain.fills.cards import NOW, efs, import_fills, trucks, write_efs
 from tests.factories import DOT, Fleet
 
 TENTH = datetime(2026, 11, 10, 18, tzinfo=UTC)
@@ -52,10 +52,6 @@ def map_to(connection: Connection, fleet: Fleet, truck: UUID, *, since: datetime
 def import_days(connection: Connection, fleet: Fleet, path: Path, *days: int, unit: str = "101") -> None:
     lines = [efs(date=f"2026-11-{day:02}", invoice=f"77{day}", unit=unit, qty="150", amount="518.25") for day in days]
     import_fills(connection, fleet.live, write_efs(path / "efs.csv", *lines))
-
-
-def trucks(connection: Connection, fleet: Fleet) -> list[UUID | None]:
-    return [fill.vehicle_id for fill in fills(connection, fleet.live)]
 
 
 def decide_truck(connection: Connection, fleet: Fleet, fill_id: UUID, decision: Decision) -> None:

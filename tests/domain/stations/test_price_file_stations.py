@@ -160,6 +160,16 @@ def test_likeness_does_not_depend_on_which_is_ours(one: str, other: str) -> None
         ("Plaza Exit 92", ""),
         ("Stop at I-80", ""),
         ("One9", ""),
+        ("Love's 305", "305"),
+        ("Pilot Travel Center 075", "75"),
+        ("TA Exit 92", ""),
+        ("Stop Hwy 20", ""),
+        ("Stop I-80", ""),
+        ("Love's #12 Exit 305", "12"),
+        ("Love's Store 000", "0"),
+        ("305", "305"),
+        ("Stop 1234567", ""),
+        ("Plaza of Elkhart", ""),
     ],
 )
 def test_the_number_of_a_store_stands_in_its_name(name: str, number: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from domain.database.connections import Connection
 from domain.files.csvfiles import UnreadableFile
 from domain.files.reading import first_rows, recognize
-from domain.stations.chains import store_number
 from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
@@ -146,25 +145,6 @@ def test_a_table_behind_an_empty_sheet_is_read_if_there_is_only_one(tmp_path: Pa
     path = workbook(tmp_path / "prices.xlsx", Old=[], US=[HEADER, ELKHART], Canada=[HEADER, ELKHART])
     with pytest.raises(UnreadableFile, match=r"the first sheet is empty; the sheet 'US' has rows.*'Canada' has rows"):
         recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
-
-
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        ("Love's 305", "305"),
-        ("Pilot Travel Center 075", "75"),
-        ("TA Exit 92", ""),
-        ("Stop Hwy 20", ""),
-        ("Stop I-80", ""),
-        ("Love's #12 Exit 305", "12"),
-        ("Love's Store 000", "0"),
-        ("305", "305"),
-        ("Stop 1234567", ""),
-        ("Plaza of Elkhart", ""),
-    ],
-)
-def test_the_number_of_a_store_in_its_name(name: str, number: str) -> None:
-    assert store_number(name) == number
 
 
 @pytest.mark.parametrize("state", sorted(US_STATES))

@@ -121,6 +121,11 @@ def world(console_url: str, database: Database) -> Iterator[World]:
 
 
 @pytest.fixture
+def operator(world: World) -> Browser:
+    return world.browser(Role.OPERATOR)
+
+
+@pytest.fixture
 def fleet(world: World) -> Fleet:
     return world.new_fleet()
 

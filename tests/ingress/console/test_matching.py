@@ -14,6 +14,7 @@ from domain.lifecycle import Role, RouteStatus
 from tests.domain.helpers import imported, status_of
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
+from tests.ingress.console.test_routes import status_now
 from tests.service import Service, eventually
 
 
@@ -208,7 +209,7 @@ def test_a_new_truck_is_added_on_the_page(world: World, service: Service) -> Non
     )
 
     assert answer.status_code == 200
-    eventually(lambda: _status(world, route_id), lambda status: status is RouteStatus.DRAFT)
+    eventually(lambda: status_now(world, route_id), lambda status: status is RouteStatus.DRAFT)
     with world.database.transaction() as connection:
         row = connection.execute(
             "SELECT v.unit_number, v.fuel_tank_capacity_gallons FROM vehicles v JOIN mappings m ON m.target_id = v.id"
@@ -230,12 +231,7 @@ def test_a_new_driver_is_added_on_the_page(world: World, service: Service) -> No
         browser.submit("/matching/drivers/new", **reference, name="Cy Young").headers["location"] == "/matching/drivers"
     )
 
-    eventually(lambda: _status(world, route_id), lambda status: status is RouteStatus.DRAFT)
-
-
-def _status(world: World, route_id: UUID) -> RouteStatus:
-    with world.database.transaction() as connection:
-        return status_of(connection, route_id)
+    eventually(lambda: status_now(world, route_id), lambda status: status is RouteStatus.DRAFT)
 
 
 def test_a_reference_that_fits_several_shows_them_side_by_side(world: World) -> None:

@@ -42,11 +42,6 @@ def queue(redis: OwnRedis, world: World) -> Iterator[JobQueue]:
         pauses.resume(connection, "plans", Actor("test", "over"))
 
 
-@pytest.fixture
-def operator(world: World) -> Browser:
-    return world.browser(Role.OPERATOR)
-
-
 @pytest.mark.parametrize("role", [Role.OWNER, Role.DISPATCHER, Role.VIEWER])
 def test_only_operators_see_the_pages(world: World, role: Role) -> None:
     browser = world.browser(role)

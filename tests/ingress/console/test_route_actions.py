@@ -22,6 +22,7 @@ from domain.routes.plans.stored_choices import menu_of
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, visits_of
+from tests.domain.messages.loads import message_url
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.gateway import running_gateway
 from tests.ingress.console.conftest import Browser, Fields, World, words
@@ -239,16 +240,12 @@ def test_two_dispatchers_accept_a_choice_at_once_and_the_driver_gets_one_message
 # --- Send again --------------------------------------------------------------------------------------------------
 
 
-def send_to(connection: Connection, fleet: Fleet, url: str) -> None:
-    connection.execute("UPDATE companies SET message_url = %s WHERE id = %s", (url, fleet.company_id))
-
-
 def failed_for_good(world: World, fleet: Fleet, settings: Settings) -> tuple[UUID, str]:
     """A planned route whose message failed for good, since nobody listens at its address; and the message's id."""
     now = datetime.now(UTC)
     route_id = stored(world, fleet)
     with world.database.transaction() as connection:
-        send_to(connection, fleet, "json://127.0.0.1:9/")
+        message_url(connection, fleet, "json://127.0.0.1:9/")
         connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (now, route_id))
         message_id = planned_by_hand(connection, route_id, now=now)
         connection.execute("UPDATE messages SET queued_at = %s WHERE id = %s", (now - timedelta(days=2), message_id))
@@ -278,7 +275,7 @@ def test_a_message_that_failed_for_good_is_sent_again_once(world: World, setting
     assert again.status_code == 409
     assert "on its way already" in words(again.text)
     with running_gateway() as gateway, world.database.transaction() as connection:
-        send_to(connection, fleet, gateway.url)
+        message_url(connection, fleet, gateway.url)
         now = datetime.now(UTC) + timedelta(hours=1)  # a worker may have tried it meanwhile
         (row,) = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchall()
         assert deliver(connection, row.id, settings=settings, now=now) == "sent"

@@ -23,11 +23,6 @@ from tests.repeatable import examples
 
 
 @pytest.fixture
-def operator(world: World) -> Browser:
-    return world.browser(Role.OPERATOR)
-
-
-@pytest.fixture
 def station_id(world: World) -> Iterator[str]:
     """The id of a station that only this test knows: stations belong to nobody."""
     one = f"S-{new_id().hex}"

@@ -18,6 +18,10 @@ Examine = Callable[..., list[Finding]]
 """Makes a check in the test's transaction."""
 
 
+def texts(found: list[Finding]) -> list[str]:
+    return [one.what for one in found]
+
+
 @pytest.fixture(scope="module")
 def own_settings(settings: Settings) -> Settings:
     return settings.model_copy(update={"database_url": make_database("doctor")})

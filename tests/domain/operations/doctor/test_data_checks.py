@@ -12,7 +12,6 @@ from domain.database.connections import Connection, as_json
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from domain.operations.doctor import examination
-from domain.operations.doctor.checks import Finding
 from domain.operations.doctor.machines import check_time_zones
 from domain.operations.doctor.partitions import check_partitions
 from domain.operations.doctor.references import CHECKED_REFERENCES, check_references
@@ -23,15 +22,10 @@ from domain.requests.log import maintain_request_partitions
 from domain.settings import Settings
 from domain.telematics.position_partitions import maintain_partitions
 from tests.domain.helpers import pushed
-from tests.domain.operations.doctor.conftest import Examine
+from tests.domain.operations.doctor.conftest import Examine, texts
 from tests.domain.planning.plans import feasible, inputs, meridian, priced
 from tests.domain.trucks import active_route
 from tests.factories import DOT, Fleet, make_fleet
-
-
-def texts(found: list[Finding]) -> list[str]:
-    return [one.what for one in found]
-
 
 # --- References and counts ---------------------------------------------------------------------------------------
 

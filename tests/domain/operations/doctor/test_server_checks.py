@@ -16,7 +16,7 @@ import redis
 from domain.database.connections import LEADER_LOCKS, Connection
 from domain.operations.alerts import find_alerts
 from domain.operations.doctor import machines, postgres
-from domain.operations.doctor.checks import Examined, Finding, NoSchema
+from domain.operations.doctor.checks import Examined, NoSchema
 from domain.operations.doctor.redis_server import check_redis_server
 from domain.operations.doctor.schema import check_schema
 from domain.operations.measurements import measure
@@ -26,13 +26,9 @@ from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from domain.telemetry.health import Unhealthy
 from tests.conftest import make_database
-from tests.domain.operations.doctor.conftest import Examine
+from tests.domain.operations.doctor.conftest import Examine, texts
 from tests.servers import own_redis
 from tests.service import eventually
-
-
-def texts(found: list[Finding]) -> list[str]:
-    return [one.what for one in found]
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from tests.domain.helpers import (
     planned_by_hand,
     status_of,
 )
+from tests.domain.messages.loads import contact
 from tests.domain.trucks import activate, hours
 from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway
@@ -30,10 +31,6 @@ from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
-
-
-def contact(connection: Connection, fleet: Fleet, url: str) -> None:
-    connection.execute("UPDATE drivers SET contact = %s WHERE id = %s", (url, fleet.drivers[0]))
 
 
 def failed_message(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> tuple[UUID, UUID]:

@@ -25,9 +25,9 @@ from domain.settings import Settings
 from domain.tables.routes import Routes
 from tests.domain.database.test_statements import in_libpq_style
 from tests.domain.helpers import go_behind_the_wall, imported
-from tests.domain.routes.reading.test_list_plans import nodes
 from tests.factories import Fleet, make_fleet
 from tests.repeatable import examples
+from tests.rows import nodes
 from tests.servers import CopiedPostgres
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id"))

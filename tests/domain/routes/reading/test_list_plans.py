@@ -3,7 +3,6 @@ connections have it (`BY_KEY`), and behind the second wall."""
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 import pytest
 
@@ -17,15 +16,10 @@ from tests.conftest import own_database
 from tests.domain.database.test_statements import in_libpq_style
 from tests.domain.helpers import go_behind_the_wall, imported
 from tests.factories import make_fleet
+from tests.rows import nodes
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id", "scheduled_start"))
 SOME_TIME = datetime.fromisoformat("2026-01-01T00:00:00Z")
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for below in plan.get("Plans", ()):
-        yield from nodes(below)
 
 
 @pytest.fixture(scope="module")
