@@ -110,7 +110,7 @@ def test_the_objective_and_the_value_of_leftover_fuel_are_set(cli: Cli, fleet: F
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_stations_are_imported_for_all_companies(cli: Cli, csv_file: Callable[..., str], form: tuple[str, ...]) -> None:
-    path = csv_file("station_id,name,latitude,longitude,retail_price", "cli-1,A,-80,10,3.5", "cli-2,B,-800,10,3.5")
+    path = csv_file("station_id,name,latitude,longitude,retail_price", "cli-1,A,-50,10,3.5", "cli-2,B,-800,10,3.5")
 
     result = cli("stations", "import", path, *form)
 
@@ -126,7 +126,7 @@ def test_an_import_of_stations_counts_the_prices_that_it_removed(
     cli: Cli, csv_file: Callable[..., str], form: tuple[str, ...]
 ) -> None:
     header = "station_id,name,latitude,longitude,retail_price"
-    rows = [f"cli-blank-{number},A,-80,{number}," for number in (1, 2)]
+    rows = [f"cli-blank-{number},A,-50,{number}," for number in (1, 2)]
     cli("stations", "import", csv_file(header, *(f"{row}3.5" for row in rows)))
 
     told = cli("stations", "import", csv_file(header, *rows), *form)
