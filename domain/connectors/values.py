@@ -93,6 +93,13 @@ def percent_or_none(value: object) -> float | None:
     return number_or_none(value.strip().removesuffix("%") if isinstance(value, str) else value)
 
 
+def wait_or_none(text: str | None) -> float | None:
+    """The seconds of a Retry-After, with fractions as Samsara sends them. None for 0, which says nothing of how long to
+    wait, and for a day and more, a date, or no number."""
+    seconds = number_or_none(text)
+    return seconds if seconds is not None and 0 < seconds < 86_400 else None
+
+
 def is_false(value: object) -> bool:
     """True for a value that means false: the word, also as a text, or 0. A missing value does not mean false."""
     if isinstance(value, str):

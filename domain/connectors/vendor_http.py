@@ -14,6 +14,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.public_connections import RefusedAddress, connect_fault, tls_context
 from domain.connectors.answer_readers import MOST_VALUES, SMALL_BYTES, AnswerReaders, require_few_values
 from domain.connectors.small_reads import ReadBudget, SmallReads
+from domain.connectors.values import wait_or_none
 from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
 
 MOST_ANSWER_MEGABYTES = 16
@@ -183,16 +184,7 @@ def _judge(answer: VendorAnswer) -> None:
     if status in (401, 403):
         raise VendorRefusal(f"it does not take the credentials ({status})", status=status)
     if status == 429:
-        raise VendorHurried("it asks to be asked less often (429)", _seconds(answer.headers.get("retry-after")))
+        raise VendorHurried("it asks to be asked less often (429)", wait_or_none(answer.headers.get("retry-after")))
     if status == 404:
         raise VendorFault("it answered 404", what_to_do="check the address", status=status)
     raise VendorFault(f"it answered {status}", status=status)
-
-
-def _seconds(text: str | None) -> float | None:
-    """The seconds of a Retry-After, with fractions as Samsara sends them; None for none, or for a date."""
-    try:
-        seconds = float(text or "")
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < 86_400 else None

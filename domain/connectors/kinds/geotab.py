@@ -19,7 +19,14 @@ from typing import Any
 
 from domain import clock
 from domain.connectors.levels import LevelMemory, fuel_level_near, with_level
-from domain.connectors.values import at_path, moment_or_none, number_or_none, read_document, text_or_none
+from domain.connectors.values import (
+    at_path,
+    moment_or_none,
+    number_or_none,
+    read_document,
+    text_or_none,
+    wait_or_none,
+)
 from domain.connectors.vendor import (
     MPH_PER_KMH,
     Access,
@@ -186,8 +193,8 @@ async def _exchange(server: str, method: str, params: Mapping[str, Any], http: V
     if name in ("InvalidUserException", "DbUnavailableException", "SecurityException"):
         raise VendorRefusal(f"Geotab does not take the credentials ({name})")
     if name == "OverLimitException":
-        wait = answer.headers.get("retry-after", "")
-        raise VendorHurried("Geotab asks to be asked less often", float(wait) if wait.isdecimal() else _WAIT_SECONDS)
+        wait = wait_or_none(answer.headers.get("retry-after")) or _WAIT_SECONDS
+        raise VendorHurried("Geotab asks to be asked less often", wait)
     raise _Failed(name if name.isidentifier() else "unknown")
 
 

@@ -15,6 +15,7 @@ from domain.connectors.values import (
     read_document,
     records_of,
     text_or_none,
+    wait_or_none,
 )
 from domain.connectors.vendor import UnreadableAnswer
 
@@ -111,6 +112,13 @@ def test_numbers_may_be_texts_and_out_of_range_is_none() -> None:
     assert [number_or_none(one) for one in ("41.462", " -88 ", 7, "1e2")] == [41.462, -88, 7, 100]
     odd: list[object] = ["", "41,5", "1_000", "inf", True, None, [], 10**400, float("nan")]
     assert [number_or_none(one) for one in odd] == [None] * len(odd)
+
+
+def test_only_a_wait_of_less_than_a_day_counts() -> None:
+    """A vendor that asks for no wait at all would be asked twice a second, and one that asks for years never."""
+    assert (wait_or_none("30"), wait_or_none("0.2")) == (30, 0.2)
+    for odd in (None, "", "0", "-1", "86400", "9" * 400, "nan", "Wed, 25 Nov 2026 20:06:07 GMT"):
+        assert wait_or_none(odd) is None, odd
 
 
 def test_a_document_with_a_number_out_of_range_is_read_and_one_that_is_none_is_refused() -> None:
