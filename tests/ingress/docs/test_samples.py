@@ -1,5 +1,7 @@
 """Every sample of the guides, run as it is written: those of one guide and language are one program, in their order."""
 
+import base64
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from standardwebhooks import Webhook
 
 from deploy.clients.generating import TYPESCRIPT, node, npm_packages
 from deploy.demo import HERE as DEMO
@@ -138,6 +141,20 @@ def test_the_receivers_of_webhooks_take_what_is_signed(
             assert receiver.stdout.readline() == "route.imported LOAD-1 draft\n"
         finally:
             receiver.kill()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_the_signature_by_hand_is_that_of_the_library() -> None:
+    sign = re.search(r"^printf .*?^```$", read_source("webhooks"), re.M | re.S)
+    assert sign is not None
+    secret = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+    sent_at = datetime.fromtimestamp(1795834740, UTC)
+    given = {"WEBHOOK_ID": "evt_1", "WEBHOOK_TIMESTAMP": "1795834740", "BODY": "{}", "FUELROUTE_WEBHOOK_SECRET": secret}
+
+    program = sign[0].removesuffix("```")
+    done = subprocess.run(["sh", "-c", program], env=os.environ | given, capture_output=True, text=True, check=True)
+
+    assert f"v1,{done.stdout.strip()}" == Webhook(secret).sign("evt_1", sent_at, "{}")
 
 
 def _forged(url: str) -> int:
