@@ -109,8 +109,11 @@ def _unfinished(folder: Path) -> Iterator[Path]:
 
 def list_backups(folder: Path) -> list[Backup]:
     """The finished backups, oldest first. Raises ArchiveUnusable if the folder is not one of backups."""
+    made = folder / "backups"
+    if not made.is_dir():
+        raise ArchiveUnusable(f"{folder} is no folder of backups: name the one that `fuelroute backup` writes to")
     found = []
-    for file in (folder / "backups").glob(f"[0-9]*/{_DESCRIPTION}"):
+    for file in made.glob(f"[0-9]*/{_DESCRIPTION}"):
         try:
             found.append(msgspec.json.decode(file.read_bytes(), type=Backup))
         except (OSError, msgspec.MsgspecError):

@@ -71,8 +71,13 @@ def test_the_newest_backup_that_was_finished_by_then_is_chosen(folder: Path) -> 
 
 
 def test_a_folder_without_backups_says_so(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    claim_folder(empty, LIFE)
     with pytest.raises(RestoreFailed, match="there is no backup in"):
-        choose_backup(tmp_path, None, None)
+        choose_backup(empty, None, None)
+    for other in (tmp_path, tmp_path / "not mounted"):
+        with pytest.raises(ArchiveUnusable, match="is no folder of backups"):
+            choose_backup(other, None, None)
 
 
 @pytest.mark.parametrize(
