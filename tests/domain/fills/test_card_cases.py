@@ -16,6 +16,7 @@ from domain.fills.profiles import CARDS, card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import FillsFile
 from domain.roads import Point
+from tests.domain.csv_files import CsvFile
 from tests.domain.fills.cards import add_station, fills, import_fills
 from tests.factories import Fleet
 
@@ -340,10 +341,9 @@ def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
     ],
 )
 def test_only_a_chains_number_tells_the_state_of_a_place_and_only_if_one_store_has_it(
-    tmp_path: Path, name: str, city: str, state: str | None
+    csv_file: CsvFile, name: str, city: str, state: str | None
 ) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date,Unit,Merchant,City,Product,Gallons,Amount\n11/21/2026,7,{name},{city},ULSD,100,350\n")
+    path = csv_file("Date,Unit,Merchant,City,Product,Gallons,Amount", f"11/21/2026,7,{name},{city},ULSD,100,350")
     found = read(path)
     assert [one[1] for one in found.fills] == ([] if state is None else [state])
     assert found.refused == ({2: NO_STATE} if state is None else {})
@@ -370,28 +370,23 @@ def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
         ("Date (MM/DD/YYYY)", "11/21/2026 04:05", "21 04:05"),
     ],
 )
-def test_times_are_of_the_zone_that_their_column_names(tmp_path: Path, column: str, cell: str, local: str) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"{column},Unit,State,Product,Gallons (US),Amount ($)\n{cell},7,IL,ULSD,100,350\n")
+def test_times_are_of_the_zone_that_their_column_names(csv_file: CsvFile, column: str, cell: str, local: str) -> None:
+    path = csv_file(f"{column},Unit,State,Product,Gallons (US),Amount ($)", f"{cell},7,IL,ULSD,100,350")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         assert [f"{one.local_time:%d %H:%M}" for one in file.fills] == [local]
 
 
 @pytest.mark.parametrize("names", ["Gallons (imp),Amount", "Gallons,Amount (MXN)", "Gallons,Amount (USD),Amount (CAD)"])
 def test_units_that_are_not_read_and_columns_that_differ_in_them_alone_are_left_to_a_person(
-    tmp_path: Path, names: str
+    csv_file: CsvFile, names: str
 ) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date,Unit,State,Product,{names}\n11/21/2026,7,IL,ULSD,100,350,480\n")
     with pytest.raises(UnreadableFile, match="no profile fits this file"):
-        read(path)
+        read(csv_file(f"Date,Unit,State,Product,{names}", "11/21/2026,7,IL,ULSD,100,350,480"))
 
 
-def test_a_day_before_the_month_is_not_read_as_a_month(tmp_path: Path) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text("Date (DD/MM/YYYY),Unit,State,Product,Gallons,Amount\n05/11/2026,7,IL,ULSD,100,350\n")
+def test_a_day_before_the_month_is_not_read_as_a_month(csv_file: CsvFile) -> None:
     with pytest.raises(UnreadableFile, match="no profile fits this file"):
-        read(path)
+        read(csv_file("Date (DD/MM/YYYY),Unit,State,Product,Gallons,Amount", "05/11/2026,7,IL,ULSD,100,350"))
 
 
 @pytest.mark.parametrize(
@@ -404,53 +399,47 @@ def test_a_day_before_the_month_is_not_read_as_a_month(tmp_path: Path) -> None:
         ("Liters,Price per Litre,Total", "378.541,0.9246,350.00"),
     ],
 )
-def test_a_price_may_be_of_another_unit_than_the_quantity(tmp_path: Path, names: str, cells: str) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date,Unit,State,Product,{names}\n11/21/2026,7,IL,ULSD,{cells}\n")
-    found = read(path)
+def test_a_price_may_be_of_another_unit_than_the_quantity(csv_file: CsvFile, names: str, cells: str) -> None:
+    found = read(csv_file(f"Date,Unit,State,Product,{names}", f"11/21/2026,7,IL,ULSD,{cells}"))
     assert (found.fills, found.doubtful) == ([("7", "IL", "tractor", 100.0, 350.0)], [])
 
 
-def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(
-        "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount\n"
-        "11/21/2026,7,IL,ULSD,100,0,,350\n"
-        "11/22/2026,7,IL,,0,20,70,\n"
-        "11/23/2026,7,IL,,0,0,0,\n"
-        "11/24/2026,7,IL,ULSD,0,0,,350\n"
+def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(csv_file: CsvFile) -> None:
+    path = csv_file(
+        "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount",
+        "11/21/2026,7,IL,ULSD,100,0,,350",
+        "11/22/2026,7,IL,,0,20,70,",
+        "11/23/2026,7,IL,,0,0,0,",
+        "11/24/2026,7,IL,ULSD,0,0,,350",
     )
     found = read(path)
     assert found.fills == [("7", "IL", "tractor", 100.0, 350.0), ("7", "IL", "reefer", 20.0, 70.0)]
     assert (found.passed_over, found.refused) == (1, {5: "the quantity is missing or zero"})
 
 
-def test_a_quantity_beside_one_of_another_fuel_is_refused(tmp_path: Path) -> None:
+def test_a_quantity_beside_one_of_another_fuel_is_refused(csv_file: CsvFile) -> None:
     """Nothing tells whether the 100 gallons include the 20; the 20 went away untold."""
-    path = tmp_path / "file.csv"
-    path.write_text(
-        "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount\n11/21/2026,7,IL,ULSD,100,20,70,350\n"
+    path = csv_file(
+        "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount", "11/21/2026,7,IL,ULSD,100,20,70,350"
     )
     found = read(path)
     said = "it has a quantity of its own and one of reefer fuel: if the first is without the others, map its column to"
     assert (found.fills, found.refused) == ([], {2: f"{said} tractor_quantity"})
 
 
-def test_a_quantity_may_be_the_sum_of_those_of_the_fuels(tmp_path: Path) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(
-        "Date,Unit,State,Total Gallons,Diesel Gallons,Diesel Cost,Reefer Gallons,Reefer Cost,Total Amount\n"
-        "11/21/2026,7,IL,120,100,350,20,70,420\n"
+def test_a_quantity_may_be_the_sum_of_those_of_the_fuels(csv_file: CsvFile) -> None:
+    path = csv_file(
+        "Date,Unit,State,Total Gallons,Diesel Gallons,Diesel Cost,Reefer Gallons,Reefer Cost,Total Amount",
+        "11/21/2026,7,IL,120,100,350,20,70,420",
     )
     assert read(path).fills == [("7", "IL", "tractor", 100.0, 350.0), ("7", "IL", "reefer", 20.0, 70.0)]
 
 
-def test_the_amount_of_a_row_is_that_of_its_only_fuel(tmp_path: Path) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(
-        "Date,Unit,State,Diesel Gallons,Reefer Gallons,Total Amount\n"
-        "11/21/2026,7,IL,100,0,350\n"
-        "11/22/2026,7,IL,100,20,420\n"
+def test_the_amount_of_a_row_is_that_of_its_only_fuel(csv_file: CsvFile) -> None:
+    path = csv_file(
+        "Date,Unit,State,Diesel Gallons,Reefer Gallons,Total Amount",
+        "11/21/2026,7,IL,100,0,350",
+        "11/22/2026,7,IL,100,20,420",
     )
     found = read(path)
     assert found.fills == [("7", "IL", "tractor", 100.0, 350.0)]
@@ -470,11 +459,9 @@ def test_the_amount_of_a_row_is_that_of_its_only_fuel(tmp_path: Path) -> None:
     ],
 )
 def test_three_digits_behind_a_comma_are_decimals_where_other_numbers_have_decimals_behind_one(
-    tmp_path: Path, litres: str, amount: str, read_as: tuple[float, float] | None
+    csv_file: CsvFile, litres: str, amount: str, read_as: tuple[float, float] | None
 ) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date;Unit;State;Product;Litres;Amount\n2026-11-21;7;QC;ULSD;{litres};{amount}\n")
-    found = read(path)
+    found = read(csv_file("Date;Unit;State;Product;Litres;Amount", f"2026-11-21;7;QC;ULSD;{litres};{amount}"))
     assert [one[3:] for one in found.fills] == ([] if read_as is None else [read_as])
     assert list(found.refused) == ([2] if read_as is None else [])
 
@@ -490,19 +477,16 @@ def test_three_digits_behind_a_comma_are_decimals_where_other_numbers_have_decim
     ],
 )
 def test_a_row_of_several_fuels_without_gallons_is_no_purchase_unless_fuel_was_paid(
-    tmp_path: Path, cells: str, passed_over: int, refused: str | None
+    csv_file: CsvFile, cells: str, passed_over: int, refused: str | None
 ) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date,Unit,State,Diesel Gallons,Diesel Cost,DEF Gallons,Total\n11/21/2026,7,IL,{cells}\n")
-    found = read(path)
+    found = read(csv_file("Date,Unit,State,Diesel Gallons,Diesel Cost,DEF Gallons,Total", f"11/21/2026,7,IL,{cells}"))
     assert (found.fills, found.passed_over) == ([], passed_over)
     assert found.refused == ({} if refused is None else {2: refused})
 
 
 @pytest.mark.parametrize(("kind", "fuel"), [("Diesel", "tractor"), ("Reefer Fuel", "reefer"), ("Purchase", "unknown")])
-def test_a_kind_of_transaction_may_be_the_product(tmp_path: Path, kind: str, fuel: str) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date,Unit,State,Type,Gallons,Amount\n11/21/2026,7,IL,{kind},100,350\n")
+def test_a_kind_of_transaction_may_be_the_product(csv_file: CsvFile, kind: str, fuel: str) -> None:
+    path = csv_file("Date,Unit,State,Type,Gallons,Amount", f"11/21/2026,7,IL,{kind},100,350")
     assert [one[2] for one in read(path).fills] == [fuel]
 
 
@@ -561,19 +545,22 @@ def test_every_case_has_its_line_and_its_test() -> None:
     assert files - {name for name, _ in CLEAN} - set(REFUSED) == set()
 
 
-def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are_not(tmp_path: Path) -> None:
+def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are_not(csv_file: CsvFile) -> None:
     heading = "Card,Date,Unit,Location,City,State,Item,Gallons,Amount"
-    path = tmp_path / "report.csv"
-    path.write_text(
-        f"{heading}\n*0541,11/03/2026,12,TA,ELOY,AZ,ULSD,100,350.00\n"
-        "Sub-total for card *0541,,,,,,ULSD,100,350.00\n,,,,,,,,\nGroup 2,,,,,,,,\n"
-        f"{heading.upper()}\n*0542,11/04/2026,13,TA,ELOY,AZ,ULSD,90,315.00\n"
-        "11/04/2026,45000.50,,,,,,90,315.00\n"
-        "*0542,11/04/2026,13,TA,ELOY,AZ,Total Fuel,190,665.00\n"
-        "*0542,11/44/2026,13,TA,ELOY,AZ,ULSD,90,315.00\n"
-        "*0542,,13,TA,ELOY,AZ,ULSD,9O,315.00\n"
-        "*0542,11/05/2026,13,TA,ELOY,AZ,ULSD,0.00,0.00\n"
-        "GRAND TOTAL,,,,,,,190 gal,665.00\n"
+    path = csv_file(
+        heading,
+        "*0541,11/03/2026,12,TA,ELOY,AZ,ULSD,100,350.00",
+        "Sub-total for card *0541,,,,,,ULSD,100,350.00",
+        ",,,,,,,,",
+        "Group 2,,,,,,,,",
+        heading.upper(),
+        "*0542,11/04/2026,13,TA,ELOY,AZ,ULSD,90,315.00",
+        "11/04/2026,45000.50,,,,,,90,315.00",
+        "*0542,11/04/2026,13,TA,ELOY,AZ,Total Fuel,190,665.00",
+        "*0542,11/44/2026,13,TA,ELOY,AZ,ULSD,90,315.00",
+        "*0542,,13,TA,ELOY,AZ,ULSD,9O,315.00",
+        "*0542,11/05/2026,13,TA,ELOY,AZ,ULSD,0.00,0.00",
+        "GRAND TOTAL,,,,,,,190 gal,665.00",
     )
     found = read(path)
     assert [one[3] for one in found.fills] == [100, 90]
@@ -603,18 +590,16 @@ def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are
     ],
 )
 def test_the_unit_of_the_quantity_is_told_by_its_column_or_cell(
-    tmp_path: Path, column: str, unit: str, state: str, gallons: float | None
+    csv_file: CsvFile, column: str, unit: str, state: str, gallons: float | None
 ) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Date,Unit,City,State,Product,{column},UOM,Amount\n11/20/2026,7,X,{state},ULSD,100,{unit},350\n")
+    path = csv_file(f"Date,Unit,City,State,Product,{column},UOM,Amount", f"11/20/2026,7,X,{state},ULSD,100,{unit},350")
     found = read(path)
     assert [one[3] for one in found.fills] == ([] if gallons is None else [gallons])
     assert len(found.refused) == (gallons is None)
 
 
 @pytest.mark.parametrize("card", ["****21915", "•••• 1915", "*1915", "500000XXXXXX1915", "'1915", "1915"])
-def test_of_a_card_its_last_four_digits_are_read_however_it_is_masked(tmp_path: Path, card: str) -> None:
-    path = tmp_path / "file.csv"
-    path.write_text(f"Card,Date,Unit,State,Product,Gallons,Amount\n{card},11/20/2026,7,TX,ULSD,100,350\n")
+def test_of_a_card_its_last_four_digits_are_read_however_it_is_masked(csv_file: CsvFile, card: str) -> None:
+    path = csv_file("Card,Date,Unit,State,Product,Gallons,Amount", f"{card},11/20/2026,7,TX,ULSD,100,350")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         assert [one.card_last_four for one in file.fills] == ["1915"]
