@@ -86,6 +86,16 @@ def _methods(path: dict[str, dict[str, str]]) -> list[dict[str, str]]:
     return [operation for method, operation in path.items() if method != "parameters"]
 
 
+def test_the_colors_of_the_reference_are_those_of_the_pages() -> None:
+    """Redoc draws nothing when one of them is empty."""
+    named = set(re.findall(r'"(--[a-z-]+)"', (STATIC / "reference.js").read_text()))
+    light, dark = (STATIC / "docs.css").read_text().split("prefers-color-scheme: dark", 1)
+
+    assert named
+    for theme in (light, dark):
+        assert named <= set(re.findall(r"(--[a-z-]+):", theme))
+
+
 def test_nothing_is_loaded_from_elsewhere(pages: dict[str, str]) -> None:
     for page in pages.values():
         assert re.findall(r'<(?:script|img|link|iframe)[^>]+(?:src|href)="(?!/)[^"]*"', page) == []
