@@ -131,13 +131,18 @@ def test_a_worker_whose_connection_is_cut_keeps_its_jobs(server: Server, queue: 
     def signs() -> list[tuple[object, object]]:
         return [one for one in queue.client.hgetall(SIGNS_OF_LIFE).items() if one[0] != b"watcher"]
 
+    def see_the_next_sign(watcher: WorkerWatch) -> None:
+        before = signs()
+        eventually(signs, lambda shown: shown != before)
+        watcher.look()
+
     queue.put(job(number=1))
     with holding_process(server, queue), watch(server, "watcher") as watcher:
         for _ in range(3):
+            see_the_next_sign(watcher)
             queue.client.client_kill_filter(_type="normal", skipme=True)
-            before = signs()
             look_for(watcher, clock, DEAD_SECONDS - SIGN_SECONDS)
-            eventually(signs, lambda shown, before=before: shown != before)  # type: ignore[misc]
+        see_the_next_sign(watcher)
         look_for(watcher, clock, SIGN_SECONDS)
         assert (held(queue), queue.backlog(QUEUE)) == (1, 0)
 
