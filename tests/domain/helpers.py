@@ -133,7 +133,7 @@ def _queue_message(connection: Connection, route_id: UUID, plan_id: UUID, now: d
 
 def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> MessageStatus | None:
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
-    allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
+    allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 60})
     step = delivery.start_delivery(connection, message_id, settings=allowing, now=now)
     if isinstance(step, MessageClaim):
         fault = message_life.hand_over(step, allowing)

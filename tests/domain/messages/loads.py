@@ -7,6 +7,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
+from domain.messages import message_life
 from domain.messages.gateways import Fault
 from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.queue.jobs import Job
@@ -16,6 +17,9 @@ from tests.domain.helpers import imported, planned_by_hand, status_of
 from tests.factories import Fleet, make_fleet
 from tests.jobs import jobs_of
 from tests.rows import named
+
+PATIENT_SECONDS = 60.0
+"""The time for an attempt at a gateway that answers: on a busy machine one took more than 5 s."""
 
 
 def message(connection: Connection, message_id: UUID) -> Any:
@@ -69,6 +73,11 @@ class Load:
         claimed = self.claim(message_id, seconds=seconds)
         assert isinstance(claimed, MessageClaim)
         return claimed
+
+    def hand_over(self, claimed: MessageClaim, *, timeout_seconds: float = PATIENT_SECONDS) -> Fault | None:
+        """Calls the gateway. The claim holds for four times the 5 s of the settings."""
+        patient = self.settings.model_copy(update={"message_timeout_seconds": timeout_seconds})
+        return message_life.hand_over(claimed, patient)
 
     def settle(self, claimed: MessageClaim, fault: Fault | None = None, *, seconds: float = 0) -> MessageStatus | None:
         now = self.now + timedelta(seconds=seconds)

@@ -14,7 +14,6 @@ from domain.accounts.policy import Policy
 from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
-from domain.messages import message_life
 from domain.messages.due_messages import due_messages, list_messages
 from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.queue.jobs import send_message_job
@@ -36,14 +35,14 @@ def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again_once_th
     database: Database, settings: Settings, now: datetime, gateway: Gateway
 ) -> None:
     load = Load.planned(database, settings, now, gateway.url)
-    assert message_life.hand_over(load.claimed(), load.settings) is None  # the worker crashes here
+    assert load.hand_over(load.claimed()) is None  # the worker crashes here
 
     with database.transaction() as connection:
         assert load.message_id not in due_messages(connection, now=now + timedelta(seconds=19))
         assert load.message_id in due_messages(connection, now=now + timedelta(seconds=21))
     assert load.claim(seconds=19) is None
     again = load.claimed(seconds=21)
-    assert message_life.hand_over(again, load.settings) is None
+    assert load.hand_over(again) is None
     assert load.settle(again, seconds=21) is MessageStatus.SENT
 
     assert load.status is RouteStatus.ACTIVE

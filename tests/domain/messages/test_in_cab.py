@@ -14,14 +14,13 @@ from domain.accounts.policy import Policy
 from domain.connectors.connectors import ConnectorValues, add_connector, pause_connector
 from domain.database.connections import Database
 from domain.ids import shown_id
-from domain.messages import message_life
 from domain.messages.message_life import MessageStatus
 from domain.messages.message_text import fitted, with_link
 from domain.messages.read_status import ask_read_status, claim_unread, read_status_jobs, store_read
 from domain.messages.resending import CannotResend, requeue
 from domain.queue.jobs import ask_read_status_job
 from domain.settings import Settings
-from tests.domain.messages.loads import Load
+from tests.domain.messages.loads import PATIENT_SECONDS, Load
 from tests.factories import DOT
 from tests.rows import named
 from tests.vendors.motive import Motive, running_motive
@@ -30,7 +29,7 @@ from tests.vendors.vendor import HOST, Fault, Vendor
 
 DRIVER = 4242
 SHORT_SECONDS = 4.0
-"""The wait for a vendor that hangs. One that answers needs less on the busiest machine."""
+"""The wait for a vendor that hangs."""
 
 
 @pytest.fixture
@@ -49,7 +48,6 @@ def planned(database: Database, settings: Settings, now: datetime, url: str, ven
     """A load whose driver's contact is in the cab, of a company with a connector of the vendor."""
     allowing = settings.model_copy(update={"connector_allowed_hosts": HOST})
     load = Load.planned(database, allowing, now, url, **changes)
-    load.settings = load.settings.model_copy(update={"message_timeout_seconds": SHORT_SECONDS})
     kind = type(vendor).__name__.lower()
     with database.transaction() as connection:
         add_connector(
@@ -63,9 +61,10 @@ def planned(database: Database, settings: Settings, now: datetime, url: str, ven
     return load
 
 
-def attempt(load: Load, *, seconds: float = 0) -> MessageStatus | None:
+def attempt(load: Load, *, seconds: float = 0, hangs: bool = False) -> MessageStatus | None:
+    """One attempt, at a vendor that hangs or answers."""
     claimed = load.claimed(seconds=seconds)
-    fault = message_life.hand_over(claimed, load.settings)
+    fault = load.hand_over(claimed, timeout_seconds=SHORT_SECONDS if hangs else PATIENT_SECONDS)
     return load.settle(claimed, fault, seconds=seconds)
 
 
@@ -136,7 +135,7 @@ def test_a_fault_of_samsara_sends_the_message_once_in_the_end(
     load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
     samsara.fail(fault)
 
-    assert attempt(load) is MessageStatus.PENDING
+    assert attempt(load, hangs=fault == "hang") is MessageStatus.PENDING
     error = load.row().error
     assert samsara.token not in error
     assert "Samsara" in error
@@ -165,7 +164,7 @@ def test_a_worker_that_crashed_after_samsara_took_the_message_does_not_repeat_it
     database: Database, settings: Settings, now: datetime, samsara: Samsara
 ) -> None:
     load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
-    assert message_life.hand_over(load.claimed(), load.settings) is None  # the worker crashes here
+    assert load.hand_over(load.claimed()) is None  # the worker crashes here
 
     assert attempt(load, seconds=60) is MessageStatus.SENT
     assert len(samsara.messages) == 1
@@ -175,7 +174,7 @@ def test_a_message_that_became_a_correction_is_still_the_one_that_samsara_has(
     database: Database, settings: Settings, now: datetime, samsara: Samsara
 ) -> None:
     load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
-    assert message_life.hand_over(load.claimed(), load.settings) is None  # the worker crashes here
+    assert load.hand_over(load.claimed()) is None  # the worker crashes here
     with database.transaction() as connection:
         connection.execute("UPDATE messages SET text = 'CORRECTED ' || text WHERE id = %s", (load.message_id,))
 
@@ -190,7 +189,7 @@ def test_a_message_that_motive_may_have_is_not_repeated_until_somebody_has_asked
     load = planned(database, settings, now, f"motive://{DRIVER}", motive)
     motive.fail(fault)
 
-    assert attempt(load) is MessageStatus.FAILED
+    assert attempt(load, hangs=fault == "hang") is MessageStatus.FAILED
     assert "ask the driver" in load.row().error
     with database.transaction() as connection:
         tenant, later = load.fleet.live, now + timedelta(seconds=60)
@@ -206,7 +205,7 @@ def test_a_worker_that_crashed_while_motive_was_asked_does_not_repeat_it(
     database: Database, settings: Settings, now: datetime, motive: Motive
 ) -> None:
     load = planned(database, settings, now, f"motive://{DRIVER}", motive)
-    assert message_life.hand_over(load.claimed(), load.settings) is None  # the worker crashes here
+    assert load.hand_over(load.claimed()) is None  # the worker crashes here
 
     assert attempt(load, seconds=60) is MessageStatus.FAILED
     assert len(motive.messages) == 1
