@@ -45,7 +45,7 @@ def test_an_empty_company_takes_its_steps_up_to_its_first_plan(people: People, s
 
     with service.database.transaction() as connection:
         add_vehicle(connection, empty.company_id, VehicleRow(unit_number="101"), DOT)
-        add_driver(connection, empty.company_id, DriverRow(name="Ann Lee"), DOT)
+        add_driver(connection, empty.company_id, DriverRow(name="Ann Lee", contact="json://phone.example.com"), DOT)
     page.clock.fast_forward(16_000)
     expect(steps.nth(0)).to_contain_text("done")
     expect(steps.nth(1)).to_contain_text("done")

@@ -35,6 +35,7 @@ class SetUp(NamedTuple):
 
     vehicles: bool | None
     drivers: bool | None
+    """True for a driver whose messages have an address: his own, or the company's."""
     stations: bool | None
     positions: bool | None
     keys: bool | None
@@ -56,7 +57,8 @@ _MADE = Statement(
     _Made,
     """
     SELECT EXISTS (SELECT FROM vehicles WHERE company_id = %(company)s AND retired_at IS NULL) AS vehicles,
-           EXISTS (SELECT FROM drivers WHERE company_id = %(company)s AND retired_at IS NULL) AS drivers,
+           EXISTS (SELECT FROM drivers d JOIN companies c ON c.id = d.company_id WHERE d.company_id = %(company)s
+               AND d.retired_at IS NULL AND (d.contact <> '' OR c.message_url <> '')) AS drivers,
            EXISTS (SELECT FROM connectors WHERE company_id = %(company)s) OR EXISTS (SELECT
                FROM vehicles v JOIN tracks t ON t.vehicle_id = v.id WHERE v.company_id = %(company)s) AS positions,
            EXISTS (SELECT FROM api_keys WHERE company_id = %(company)s AND revoked_at IS NULL) AS keys,
