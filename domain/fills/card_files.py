@@ -373,8 +373,8 @@ def _taken_figures(fill: FileFill) -> tuple[str, int]:
 
 
 def _identity(profile: str, fill: FileFill) -> str:
-    """A text that is equal whenever this transaction comes in a file. A number of the card names a transaction at its
-    place on its day, whatever was corrected since; without one, everything has to be equal."""
+    """A text that is the same each time a file has this transaction. With a transaction number, card, day, item and
+    place complete it: a corrected row keeps its text. Without one, time, unit, gallons and dollars count, too."""
     text = (
         f"{profile}|{fill.transaction_number or ''}|{fill.card_last_four or ''}|{fill.local_time.date()}"
         f"|{fill.item or ''}|{fill.gallons < 0}"

@@ -122,7 +122,7 @@ _IN_FLIGHT = timedelta(hours=1)
 
 
 def require_in_service(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID) -> None:
-    """Check that the record is in service. Raises UnknownTarget otherwise; the console answers 404."""
+    """Checks that the record is in service. Raises UnknownTarget otherwise; the console answers 404."""
     if _FIND[kind].first(connection, (company_id, record_id)) is None:
         raise UnknownTarget(kind, shown_record(kind, record_id))
 

@@ -142,7 +142,7 @@ def check_redis(url: str, *, needed: bool = True) -> None:
 
 
 def _warn_of_plain_text(url: str) -> None:
-    """Log when others can read the connection to another machine, or when any machine could answer in its place."""
+    """Logs when others can read the connection to another machine, or when any machine could answer in its place."""
     sentinels = sentinel_address(url)
     parts = urlsplit(url if sentinels is None else sentinels.plain)
     if parts.scheme == "unix" or is_local(parts.hostname or ""):
