@@ -96,7 +96,11 @@ Unit = Annotated[
     ),
 ]
 Believe = Annotated[
-    bool, typer.Option("--believe", help="Store unusual prices, too: somebody has looked at them, and they are right.")
+    bool,
+    typer.Option(
+        "--believe",
+        help="Store unusual prices and places, too: somebody has looked at them, and they are right.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")]

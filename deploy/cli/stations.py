@@ -108,7 +108,7 @@ def stations_import(
     """Adds and updates truck stops and their prices.
 
     Plans of trucks that are still at their first stop are checked again. Prices that are unlike what is known are not
-    stored, and are listed.
+    stored, and neither are rows that place a station more than 5 miles from where it is known; both are listed.
     """
     from domain.operations.import_kinds import StationsFile
 

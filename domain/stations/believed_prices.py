@@ -36,8 +36,8 @@ MOST_DISCOUNT = 1.5
 """Largest discount in dollars a gallon, where no price is known."""
 
 
-class UnbelievablePrice(FuelrouteError):
-    """The price is not stored; the text says why."""
+class NotBelieved(FuelrouteError):
+    """A price, a discount or a place is not stored; the text says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{reason}. If it is right, say that you have checked it")
@@ -143,7 +143,7 @@ class PriceJudge:
 
     def is_plain(self, price: float, state: str | None) -> bool:
         """True for a price that needs no further check, as nearly all: in a known state, and near the usual price."""
-        return self._lowest <= price <= self._highest and state in US_STATES and self._option is NO_OPTION
+        return self._lowest <= price <= self._highest and state in US_STATES and self._option == NO_OPTION
 
     def station_price(self, sent: SentPrice, state: str | None, place: tuple[float, float]) -> tuple[float, str]:
         """The price in US dollars a gallon, and the doubt, empty without one."""

@@ -24,8 +24,8 @@ from domain.files.csvfiles import FileRow, ImportReport, Progress, UnreadableFil
 from domain.settings import get_settings
 from domain.stations.believed_prices import (
     NO_OPTION,
+    NotBelieved,
     PriceJudge,
-    UnbelievablePrice,
     UnitOption,
 )
 from domain.stations.price_columns import CellText, CurrencyCell, PricePerGallon, UnitCell, check_unit, sent_price
@@ -203,14 +203,14 @@ def store_deal(
     believe: bool = False,
 ) -> int | None:
     """Change one deal, or for None add one. Returns its id, or None if the company has no such deal. Raises
-    TooManyDeals, UnbelievablePrice, and AlreadyPriced if another deal has this place and first day; the transaction
+    TooManyDeals, NotBelieved, and AlreadyPriced if another deal has this place and first day; the transaction
     must then roll back. Raises UnknownCompany and RetiredCompany, too."""
     require_company(connection, company_id)
     judge = PriceJudge(connection, now=now, believe=believe, stations=[row.station_id] if row.station_id else [])
     sent = row if isinstance(row, DealFileRow) else DealFileRow(*msgspec.structs.astuple(row))
     told, doubt = _told_deal(sent, judge)
     if doubt:
-        raise UnbelievablePrice(doubt)
+        raise NotBelieved(doubt)
     begin_price_set(connection, "deals", company_id, now=now)
     values = tuple(getattr(told, name) for name in DealRow.__struct_fields__)
     try:

@@ -23,10 +23,10 @@ from domain.errors import FuelrouteError
 from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, Progress, read_rows, without_repeats
 from domain.stations.believed_prices import (
     NO_OPTION,
+    NotBelieved,
     PriceJudge,
     RetiredFinder,
     RetiredPlaces,
-    UnbelievablePrice,
     UnitOption,
 )
 from domain.stations.closures import fault_of_moment, store_told_closures
@@ -37,6 +37,7 @@ from domain.stations.price_sets import begin_price_set, record_by_hand
 from domain.stations.prices import STALE_AFTER
 from domain.stations.staged_rows import RowKey, count_outcomes, keep_stored, stage_rows
 from domain.stations.state_names import US_STATES, code_of_state
+from domain.stations.station_finding import miles_between
 
 
 class StationRow(Struct, frozen=True):
@@ -146,16 +147,19 @@ def store_station_rows(
 ) -> ImportReport:
     """Add and update stations by id, in the caller's transaction, so that no reader sees half of it. A row without
     `priced_at` was priced now. A price older than the stored one is ignored. A price that cannot be converted to US
-    dollars a gallon, or is unlike known ones, is not stored unless a person has checked it (`believe`). A retired
-    station comes back only under its own id. `progress` is called for every row. Raises UnreadableFile if the file is
-    refused as a whole. A column `closed_until` closes stations for all companies, and opens those where it is empty."""
+    dollars a gallon, or is unlike known ones, is not stored unless a person has checked it (`believe`), and neither is
+    a row whose place is far from where its station is known. A retired station comes back only under its own id.
+    `progress` is called for every row. Raises UnreadableFile if the file is refused as a whole. A column `closed_until`
+    closes stations for all companies, and opens those where it is empty."""
     report = ImportReport()
     rows = read_rows(path, StationFileRow, report, progress=progress, names=STATION_FILE_COLUMNS)
     lines = without_repeats(rows, report, "station_id")
     judge = PriceJudge(connection, now=now, believe=believe, option=unit)
     closures = _ToldClosures(lines, report, now=now)
-    _store_stations(connection, closures, report, judge, RetiredPlaces(connection).finder(), now=now)
-    store_told_closures(connection, closures.told, now=now)
+    far = _store_stations(
+        connection, closures, report, judge, RetiredPlaces(connection).finder(), now=now, believe_places=believe
+    )
+    store_told_closures(connection, {one: until for one, until in closures.told.items() if one not in far}, now=now)
     return report
 
 
@@ -182,25 +186,35 @@ class _ToldClosures:
 
 
 def insert_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
-    """Add one station. Raises StationExists, also where the station is retired, and UnbelievablePrice."""
-    if not _store_one(connection, row, now=now, believe=believe).created:
+    """Add one station. Raises StationExists, also where the station is retired, and NotBelieved."""
+    if not _store_one(connection, row, now=now, believe=believe, believe_place=True).created:
         raise StationExists(row.station_id)
     record_by_hand(connection, by, "add", "station", row.station_id)
 
 
-def store_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
-    """Change one station, as an import of this row does. Raises UnbelievablePrice."""
-    _store_one(connection, row, now=now, believe=believe)
+def store_station(
+    connection: Connection,
+    row: StationRow,
+    by: Actor,
+    *,
+    now: datetime,
+    believe: bool = False,
+    believe_place: bool = False,
+) -> None:
+    """Change one station, as an import of this row does. Raises NotBelieved."""
+    _store_one(connection, row, now=now, believe=believe, believe_place=believe_place)
     record_by_hand(connection, by, "change", "station", row.station_id)
 
 
-def _store_one(connection: Connection, row: StationRow, *, now: datetime, believe: bool) -> ImportReport:
+def _store_one(
+    connection: Connection, row: StationRow, *, now: datetime, believe: bool, believe_place: bool
+) -> ImportReport:
     if not isinstance(row, StationFileRow):
         row = StationFileRow(*msgspec.structs.astuple(row))
     report, judge = ImportReport(), PriceJudge(connection, now=now, believe=believe)
-    _store_stations(connection, [FileRow(1, row)], report, judge, None, now=now)
+    _store_stations(connection, [FileRow(1, row)], report, judge, None, now=now, believe_places=believe_place)
     if report.rejected:
-        raise UnbelievablePrice(report.rejected[0].message.removesuffix(_NOT_STORED))
+        raise NotBelieved(report.rejected[0].message.removesuffix(_NOT_STORED).removesuffix(_LEFT))
     return report
 
 
@@ -212,7 +226,9 @@ def _store_stations(
     retired: RetiredFinder | None,
     *,
     now: datetime,
-) -> None:
+    believe_places: bool,
+) -> set[str]:
+    """Returns the stations that were left as they are, because the file has them far away."""
     columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
     told = _ToldStations(lines, report, judge, retired)
 
@@ -234,6 +250,7 @@ def _store_stations(
     if "retail_price" in absent:
         kept |= {"priced_at"}
     _pass_retired(connection, told, report)
+    far = set() if believe_places else _pass_far_places(connection, told, report)
     keep_stored(connection, "stations", _STATION_KEY, kept)
     _keep_newer_prices(connection, now=now)
     _keep_doubted(connection, told, report, judge, now=now)
@@ -248,6 +265,7 @@ def _store_stations(
             "INSERT INTO stations ({0}) SELECT {0} FROM staged_stations ON CONFLICT (station_id) DO UPDATE SET {1}"
         ).format(sql.SQL(", ").join(map(sql.Identifier, columns)), assignments)
     )
+    return far
 
 
 class _ToldStations:
@@ -259,21 +277,24 @@ class _ToldStations:
         self._lines, self._report, self._judge, self._retired = lines, report, judge, retired
         self.doubted: list[str] = []
         self.numbers: dict[str, int] = {}
-        """The line of each station with an unchecked price."""
+        """The line of each station."""
+        self.checked: set[str] = set()
+        """Stations whose price a person has checked."""
         self.once_retired: dict[str, tuple[int, str]] = {}
         """Stations at the place of a retired one: the line, and the retired one's id."""
 
     def __iter__(self) -> Iterator[FileRow[Any]]:
         for line in self._lines:
             row = line.row
+            self.numbers[row.station_id] = line.number
             if self._retired is not None:
                 same = self._retired(row.station_id, row.name, row.brand, row.city, row.latitude, row.longitude)
                 if same is not None:
                     self.once_retired[row.station_id] = line.number, same
-            if row.retail_price is None:
-                yield line
-            elif self._judge.is_plain(row.retail_price, row.state) and row.currency is row.unit is None:
-                self.numbers[row.station_id] = line.number
+            if row.retail_price is None or (
+                self._judge.is_plain(row.retail_price, row.state)
+                and row.currency is row.unit is row.checked_price is None
+            ):
                 yield line
             else:
                 yield self._in_dollars(line)
@@ -286,8 +307,8 @@ class _ToldStations:
             self.doubted.append(row.station_id)
             self._report.reject(line.number, _doubted(doubt))
             return line._replace(row=msgspec.structs.replace(row, retail_price=None))
-        if not sent.is_checked:
-            self.numbers[row.station_id] = line.number
+        if sent.is_checked:
+            self.checked.add(row.station_id)
         return (
             line if price == row.retail_price else line._replace(row=msgspec.structs.replace(row, retail_price=price))
         )
@@ -308,8 +329,34 @@ def _pass_retired(connection: Connection, told: _ToldStations, report: ImportRep
     for station_id, (line, same) in told.once_retired.items():
         if station_id not in known:
             connection.execute("DELETE FROM staged_stations WHERE station_id = %s", (station_id,))
-            told.numbers.pop(station_id, None)
             report.reject(line, f"this station is retired as {same!r}: import it by that id to bring it back")
+
+
+MOST_MOVED_MILES = 5
+"""Farthest move of a station that counts as a correction, such as from the middle of its town to its own entrance. A
+place farther away is mostly that of another station under the same id."""
+
+_LEFT = ": the station is left as it is"
+
+
+def _pass_far_places(connection: Connection, told: _ToldStations, report: ImportReport) -> set[str]:
+    """Pass over the rows whose place is far from where their station is known. Returns the ids of those stations."""
+    degree = MOST_MOVED_MILES / 70  # of latitude, and less of longitude
+    moved = connection.execute(
+        "SELECT new.station_id, new.latitude, new.longitude, stored.latitude, stored.longitude FROM staged_stations new"
+        " JOIN stations stored ON stored.station_id = new.station_id"
+        " WHERE greatest(abs(new.latitude - stored.latitude), abs(new.longitude - stored.longitude)) > %s",
+        (degree,),
+    ).fetchall()
+    far = set()
+    for station_id, *place in moved:
+        if miles_between(*place) > MOST_MOVED_MILES:
+            far.add(station_id)
+            new, known = f"{place[0]:g}, {place[1]:g}", f"{place[2]:g}, {place[3]:g}"
+            doubt = f"{new} is more than {MOST_MOVED_MILES} miles from where this station is known, {known}"
+            report.reject(told.numbers[station_id], f"{doubt}{_LEFT}")
+    connection.execute("DELETE FROM staged_stations WHERE station_id = ANY(%s)", (list(far),))
+    return far
 
 
 def _keep_doubted(
@@ -318,7 +365,7 @@ def _keep_doubted(
     """Keep the stored prices where the new ones are in doubt, also by their distance from the stored ones."""
     leaps = [] if judge.believes else _leaps(connection, now=now)
     for station_id, price, before in leaps:
-        if station_id in told.numbers:
+        if station_id not in told.checked:
             told.doubted.append(station_id)
             doubt = f"{price:.3f} is too unlike the price before, {before:.3f}"
             report.reject(told.numbers[station_id], _doubted(doubt))

@@ -265,11 +265,12 @@ class Stations(RecordKind[StoredStation, StationFileRow]):
         else:
             is_same = typed.retail_price == stored.retail_price
             if is_same:
-                typed = msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
+                typed = msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit, checked_price="yes")
             typed = msgspec.structs.replace(
                 typed, station_id=stored.station_id, priced_at=stored.priced_at if is_same and not checked else None
             )
-            store_station(page.connection, typed, by, now=page.now, believe=checked or is_same)
+            is_there = page.form.text("place_checked") == "yes"
+            store_station(page.connection, typed, by, now=page.now, believe=checked, believe_place=is_there)
         return str(typed.station_id)
 
     def end(self, page: Page, stored: StoredStation, by: Actor) -> None:

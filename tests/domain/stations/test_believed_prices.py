@@ -8,7 +8,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport
 from domain.settings import get_settings
-from domain.stations.believed_prices import UnbelievablePrice, UnitOption
+from domain.stations.believed_prices import NotBelieved, UnitOption
 from domain.stations.deals import DealFileRow, store_deal, store_deal_rows
 from domain.stations.stations import (
     StationFileRow,
@@ -213,6 +213,63 @@ def test_deals_in_canada_are_told_in_us_dollars_a_gallon(
     assert row.discount_per_gallon == pytest.approx(0.05 / 1.4 * 3.785411784, abs=1e-6)
 
 
+# --- Places ------------------------------------------------------------------------------------------------------
+
+
+def placed(connection: Connection) -> dict[str, tuple[float, float]]:
+    rows = named(connection).execute("SELECT station_id, latitude, longitude FROM stations").fetchall()
+    return {row.station_id: (row.latitude, row.longitude) for row in rows}
+
+
+def test_a_file_moves_no_known_station_far_away_unless_somebody_has_looked(
+    connection: Connection, load: Load, now: datetime
+) -> None:
+    """Another list that numbers its stations from 1 would move them to the places of its own."""
+    load("1,A,Pilot,Gary,IN,41.6,-87.3,3.999", "2,B,Pilot,Ashland,NE,41.04,-96.37,3.999")
+    header = f"{STATIONS},closed_until,checked_price"
+    rows = (
+        f"1,X,Shell,Waco,TX,31.5,-97.1,3.1,{now + timedelta(days=1):%Y-%m-%dT%H:%M:%SZ},3.1",
+        "2,B,Pilot,Ashland,NE,41.09,-96.33,3.899,,",
+    )
+
+    report = load(*rows, header=header)
+
+    assert rejected(report) == {
+        2: "31.5, -97.1 is more than 5 miles from where this station is known, 41.6, -87.3:"
+        " the station is left as it is"
+    }
+    assert placed(connection) == {"1": (41.6, -87.3), "2": (41.09, -96.33)}
+    assert stations(connection) == {"1": 3.999, "2": 3.899}
+    assert connection.execute("SELECT station_id FROM station_closures").fetchall() == []
+    assert load(*rows, header=header, believe=True).rejected == []
+    assert placed(connection)["1"] == (31.5, -97.1)
+
+
+def test_a_place_far_away_that_is_typed_is_stored_once_checked(connection: Connection, now: datetime) -> None:
+    insert_station(connection, StationFileRow("a", "A", 41.6, -87.3, "Pilot"), DOT, now=now)
+    moved = StationFileRow("a", "A", 41.6, -86.3, "Pilot")
+
+    with pytest.raises(NotBelieved, match=r"known, 41\.6, -87\.3\. If it is right, say that you have checked it"):
+        store_station(connection, moved, DOT, now=now, believe=True)
+    store_station(connection, moved, DOT, now=now, believe_place=True)
+    assert placed(connection) == {"a": (41.6, -86.3)}
+
+
+def test_a_leap_of_a_usual_price_is_stored_once_somebody_has_checked_it(
+    connection: Connection, csv_file: CsvFile, now: datetime
+) -> None:
+    """The console sends a file without currency and unit."""
+
+    def send(price: str, checked: str) -> ImportReport:
+        path = csv_file(f"{STATIONS},checked_price", f"a,A,Pilot,Gary,IN,41.6,-87.3,{price},{checked}")
+        return store_station_rows(connection, path, now=now)
+
+    send("7.999", "")
+    assert len(send("2.999", "").rejected) == 1
+    assert send("2.999", "2.999").rejected == []
+    assert stations(connection) == {"a": 2.999}
+
+
 # --- One price ---------------------------------------------------------------------------------------------------
 
 
@@ -220,13 +277,13 @@ def test_one_price_by_hand_is_judged_alike(connection: Connection, fleet: Fleet,
     known(connection, now)
     row = StationFileRow("a", "A", 41.6, -87.3, "Pilot", retail_price=0.05)
 
-    with pytest.raises(UnbelievablePrice, match="say that you have checked it"), connection.transaction():
+    with pytest.raises(NotBelieved, match="say that you have checked it"), connection.transaction():
         insert_station(connection, row, DOT, now=now)
     assert "a" not in stations(connection)
     insert_station(connection, row, DOT, now=now, believe=True)
-    with pytest.raises(UnbelievablePrice), connection.transaction():
+    with pytest.raises(NotBelieved), connection.transaction():
         store_station(connection, row, DOT, now=now)
-    with pytest.raises(UnbelievablePrice):
+    with pytest.raises(NotBelieved):
         store_deal(connection, fleet.company_id, None, DealFileRow("a", discount_per_gallon=3.5), DOT, now=now)
     assert store_deal(
         connection, fleet.company_id, None, DealFileRow("a", discount_per_gallon=3.5), DOT, now=now, believe=True

@@ -185,7 +185,7 @@ def test_the_index_is_shared_until_stations_are_imported(
     assert store(joliet, elsewhere) == ["A"]
     index = network.index(connection, newest=0)
     assert network.index(connection, newest=0) is index
-    assert store(joliet, "B,Newark,40.695,-74.155,3.5") == ["A", "B"]
+    assert store(joliet, "C,Newark,40.695,-74.155,3.5") == ["A", "C"]
     assert network.index(connection, newest=0) is not index
 
 

@@ -232,7 +232,8 @@ def test_stations_are_imported_with_bad_lines(world: World, operator: Browser, s
     said = import_file(
         operator,
         "stations",
-        f"station_id,name,latitude,longitude,retail_price\n{station_id},New name,41,-87,3.5\n{station_id},Again,1,1,\n"
+        f"station_id,name,latitude,longitude,retail_price\n{station_id},New name,41.7,-86,3.5\n"
+        f"{station_id},Again,1,1,\n"
         "X,Nowhere,0,0,\nY,No place,,,\n",
     )
     assert "0 rows added, 1 changed, 0 unchanged; 3 rows are refused" in said
@@ -243,7 +244,7 @@ def test_stations_are_imported_with_bad_lines(world: World, operator: Browser, s
     assert station(world, station_id)[0] == "New name"
     text = exported(operator, "stations")
     (row,) = (row for row in rows_of(text) if row["station_id"] == station_id)
-    assert (row["longitude"], row["retail_price"]) == ("-87", "3.5")
+    assert (row["longitude"], row["retail_price"]) == ("-86", "3.5")
     before = station(world, station_id)
     assert " 0 rows added, 0 changed" in import_file(operator, "stations", text)
     assert station(world, station_id) == before

@@ -1,4 +1,4 @@
-"""A price that is typed in a form, and is unlike what diesel costs: it is stored once somebody has checked it."""
+"""A price or a place typed in a form that is unlike what is known: it is stored once somebody has checked it."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -52,3 +52,13 @@ def test_a_price_by_the_litre_is_told_by_the_form(world: World, station_id: str)
     assert (fields["currency"], fields["unit"]) == ("USD", "gallon")
     assert operator.submit("/stations/one", **fields | {"name": "B"}).status_code == 303
     assert round(price_of(world, station_id) or 0, 3) == 4.001
+
+
+def test_a_station_moves_far_away_once_somebody_has_checked_the_place(world: World, station_id: str) -> None:
+    operator = world.browser(Role.OPERATOR)
+    assert add(operator, station_id, retail_price="0.05", price_checked="yes") == "added"
+    moved = form_of(operator, "/stations/one", id=station_id) | {"longitude": "-86.3"}
+
+    assert "more than 5 miles from where this station is known" in words(operator.submit("/stations/one", **moved).text)
+    assert operator.submit("/stations/one", **moved | {"place_checked": "yes"}).status_code == 303
+    assert stored_rows(world, "SELECT longitude FROM stations WHERE station_id = %s", station_id) == [(-86.3,)]
