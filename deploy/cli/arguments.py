@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,14 @@ def read_record_id(kind: Matched, text: str) -> UUID:
     return known_id(ID_KIND[kind], text, partial(UnknownTarget, kind))
 
 
+def rows_file(text: str) -> Path:
+    """The path of a file of rows, which is read more than once. Raises CommandFailed for a folder, a pipe or a
+    device, of which some never end."""
+    if os.path.exists(text) and not os.path.isfile(text):
+        raise CommandFailed(f"{text} is a folder, a pipe or a device: give a file")
+    return Path(text)
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
 CompanyId = Annotated[
     UUID,
@@ -79,7 +88,8 @@ DriverArgument = Annotated[
 ]
 RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The route's id, as the API shows it.")]
 CsvFile = Annotated[
-    Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")
+    Path,
+    typer.Argument(parser=rows_file, metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns."),
 ]
 Currency = Annotated[
     str,
@@ -178,21 +188,36 @@ def confirm(yes: bool, what: str) -> None:
         raise CommandFailed(f"{what}: give --yes to confirm")
 
 
+_MOST_BYTES = 64 << 20
+"""Most bytes of a file that is read as a whole. A device such as /dev/zero never ends."""
+
+
+def read_bytes(file: Path) -> bytes:
+    """The contents of a file, or of standard input for `-`. Raises CommandFailed, which quotes nothing of them."""
+    try:
+        with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as opened:
+            found = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise CommandFailed(f"cannot read {file}: {error.strerror}") from None
+    if len(found) > _MOST_BYTES:
+        raise CommandFailed(f"cannot read {file}: it has more than {_MOST_BYTES >> 20} MiB")
+    return found
+
+
 def read_text(file: Path) -> str:
     """The text of a file, or of standard input for `-`. Raises CommandFailed, which quotes nothing of it."""
     try:
-        return sys.stdin.read() if str(file) == "-" else file.read_text()
-    except (OSError, UnicodeError) as error:
-        raise CommandFailed(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+        return read_bytes(file).decode()
+    except UnicodeError:
+        raise CommandFailed(f"cannot read {file}: it is not text") from None
 
 
 def read_secret(file: Path) -> str:
-    """Reads a secret from a file, or from standard input for `-`."""
-    try:
-        with sys.stdin if str(file) == "-" else file.open() as lines:
-            line = lines.readline().strip()
-    except OSError as error:
-        raise CommandFailed(f"cannot read {file}: {error.strerror}") from None
+    """Reads a secret from the first line of a file, or of standard input for `-`."""
+    if str(file) == "-" and sys.stdin.isatty():
+        line = sys.stdin.readline().strip()  # to its end a person would have to press Ctrl-D, too
+    else:
+        line = read_text(file).partition("\n")[0].strip()
     if not line:
         raise CommandFailed(f"the first line of {file} is empty: the secret belongs there")
     return line

@@ -19,6 +19,7 @@ from deploy.cli.arguments import (
     read_company_id,
     read_maps,
     read_moment,
+    rows_file,
 )
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
@@ -40,7 +41,9 @@ app = typer.Typer()
 _MOST_COLUMNS_SHOWN = 8
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Any file: CSV, Excel, or JSON lines of routes.")]
+File = Annotated[
+    Path, typer.Argument(parser=rows_file, metavar="FILE", help="Any file: CSV, Excel, or JSON lines of routes.")
+]
 Company = Annotated[
     UUID | None,
     typer.Option(

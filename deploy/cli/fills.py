@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Limit, acting, known_id
+from deploy.cli.arguments import AsJson, CompanyId, Limit, acting, known_id, rows_file
 from deploy.cli.failures import CommandFailed
 from deploy.cli.fill_cards import InEnvironment, fills_assign, fills_cards
 from deploy.cli.importing import store_file
@@ -55,7 +55,10 @@ def read_fill_id(text: str) -> UUID:
 @app.command("import", epilog=f"Fields: {', '.join(field.name for field in FILL_FIELDS.fields)}.")
 def fills_import(
     company_id: CompanyId,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The card's export: CSV in UTF-8, or Excel.")],
+    file: Annotated[
+        Path,
+        typer.Argument(parser=rows_file, metavar="FILE", help="The card's export: CSV in UTF-8, or Excel."),
+    ],
     profile: Annotated[
         str,
         typer.Option("--profile", help=f"The card: {', '.join(CARDS)}; auto recognizes it by the headings."),

@@ -1,13 +1,12 @@
 """The fuel of a load before anybody takes it."""
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.arguments import AsJson, CompanyId, read_bytes
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import screen, show
 from deploy.cli.storing import transaction_about
@@ -42,15 +41,8 @@ def preview(
 
     with transaction_about(company_id):
         pass  # the company is known
-    found = _previewed(_read(file), Tenant(company_id, environment))
+    found = _previewed(read_bytes(file), Tenant(company_id, environment))
     show(as_json, found, lambda: print_preview(found, screen))
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise CommandFailed(f"cannot read {file} ({error.strerror})") from None
 
 
 def _previewed(body: bytes, tenant: Tenant) -> "LoadPreview":

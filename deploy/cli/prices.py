@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret, read_text
+from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret, read_text, rows_file
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, print_fields, print_table, screen, show, show_sentence
@@ -31,7 +31,7 @@ from domain.wording import counted
 prices_app = typer.Typer(no_args_is_help=True)
 sources_app = typer.Typer(no_args_is_help=True)
 
-PriceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Excel file.")]
+PriceFile = Annotated[Path, typer.Argument(parser=rows_file, metavar="FILE", help="A CSV or Excel file.")]
 ProfileName = Annotated[
     str,
     typer.Option(

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, Maps, read_maps, read_text
+from deploy.cli.arguments import AsJson, Maps, read_maps, read_text, rows_file
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, errors, screen, show
 from domain.files.csvfiles import count_rows
@@ -30,7 +30,10 @@ MOST_SHOWN = 20
 """Number of refused routes shown; the file of results has all."""
 
 RoutesFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A file of routes: .jsonl (a body on each line), .csv or .xlsx.")
+    Path,
+    typer.Argument(
+        parser=rows_file, metavar="FILE", help="A file of routes: .jsonl (a body on each line), .csv or .xlsx."
+    ),
 ]
 KeyFiles = Annotated[
     list[Path] | None,

@@ -237,6 +237,8 @@ def read_rows(
     else:
         open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
         found, rows = named_rows(open_rows, report.refuse, is_known)
+    if not any(found):
+        raise UnreadableFile(f"{path} is empty; its first line must name the columns: {', '.join(known)}")
     columns = _columns_of(found, names, known, set(known) - required if clearing else set())
     report.unused_columns, report.has_vague = columns.unused(found), names.has_vague(found, columns.header)
     absent = frozenset(set(known) - set(columns.header) - {columns.parts.field})

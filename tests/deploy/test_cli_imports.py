@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 from datetime import datetime
+from os import mkfifo
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +55,33 @@ def test_an_import_prints_what_it_did_and_which_lines_it_refused(
 
     clean = cli(what, "import", "--company", fleet.shown_company_id, csv_file(*lines[:2]))
     assert (clean.status, clean.out) == (0, f"{what}: 0 created, 0 updated, 1 unchanged\n")
+
+
+@pytest.mark.parametrize("what", [what for what, _ in IMPORTS])
+def test_an_empty_file_is_told(cli: Cli, fleet: Fleet, csv_file: Callable[..., str], what: str) -> None:
+    told = cli(what, "import", "--company", fleet.shown_company_id, csv_file("", "")).sentence
+
+    assert "is empty; its first line must name the columns" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("import", "--company", "COMPANY"),
+        ("vehicles", "import", "--company", "COMPANY"),
+        ("stations", "import"),
+        ("prices", "import", "--company", "COMPANY"),
+        ("fills", "import", "--company", "COMPANY"),
+        ("push", "--dry-run"),
+    ],
+)
+def test_a_pipe_or_a_device_is_not_imported(cli: Cli, fleet: Fleet, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """They are read more than once, and /dev/zero never ends."""
+    mkfifo(tmp_path / "pipe")
+    given = [fleet.shown_company_id if one == "COMPANY" else one for one in arguments]
+
+    for file in (str(tmp_path / "pipe"), "/dev/zero", str(tmp_path)):
+        assert f"{file} is a folder, a pipe or a device: give a file" in cli(*given, file).sentence
 
 
 def test_the_card_and_the_chain_are_recognized_by_the_headings(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.cli import arguments
 from domain.encoding import write
 from tests.deploy.commands import Cli
 from tests.domain.previews.loads import load
@@ -38,3 +39,9 @@ def test_what_cannot_be_previewed_is_told(cli: Cli, fleet: Fleet, tmp_path: Path
         file.write_text(text)
 
     assert why in cli("preview", str(file), "--company", fleet.shown_company_id).sentence
+
+
+def test_a_device_that_never_ends_is_told(cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "_MOST_BYTES", 1 << 20)
+
+    assert "more than 1 MiB" in cli("preview", "/dev/zero", "--company", fleet.shown_company_id).sentence

@@ -3,7 +3,7 @@
 import re
 import sys
 from datetime import UTC, datetime
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_password_may_come_from_standard_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = fresh_email()
-    monkeypatch.setattr(sys, "stdin", StringIO("correct horse battery\n"))
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"correct horse battery\n")))
     made = cli("users", "create", "--email", name, "--role", "operator", "--password-file", "-", "--json")
 
     assert made.document["link"] is None

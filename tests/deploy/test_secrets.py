@@ -310,7 +310,7 @@ def test_the_key_for_driving_can_stay_out_of_the_process_list(
     assert cli("drive", "rte_1").status == 0
     assert cli("drive", "rte_1", "--key", SECRET).status == 0
     assert cli("drive", "rte_1", "--key-file", str(tmp_path / "key")).status == 0
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{SECRET}\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{SECRET}\n".encode())))
     assert cli("drive", "rte_1", "--key-file", "-").status == 0
     monkeypatch.setenv("FUELROUTE_DRIVE_KEY", SECRET)
     assert cli("drive", "rte_1").status == 0
@@ -322,7 +322,8 @@ def test_a_message_url_may_come_from_standard_input(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"mailto://me:{SECRET}@example.com\n"))
+    line = f"mailto://me:{SECRET}@example.com\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
     company = cli("companies", "create", "--name", "Acme", "--message-url", "-", "--json")
     assert seen(company.out + company.err) == []
 

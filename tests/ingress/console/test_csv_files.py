@@ -51,7 +51,7 @@ def test_bad_lines_are_listed_and_the_others_are_imported(world: World) -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "lacks the column name"),
+        (b"", "The file is empty; its first line must name the columns"),
         (b"unit,plate\n1,2\n", "The file lacks the column name"),
         (b"name\n\xff\xfe\n", "The file is not UTF-8 text"),
         (b"\x00\x01\x02PK", "lacks the column name"),
