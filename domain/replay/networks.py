@@ -8,7 +8,7 @@ from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.replay.results import ReplaySummary
 from domain.replay.solving import deal_in_words
-from domain.replay.terms import ALL_DEALS, QUOTES, ReplayTerms, Terms, UnusableTerm, brand_key
+from domain.replay.terms import ALL_DEALS, QUOTES, ReplayTerms, UnusableTerm, brand_key, is_number
 from domain.stations.prices import Deal
 
 MOST_DEALS = 500
@@ -25,11 +25,18 @@ def known_brands(connection: Connection) -> list[str]:
 _STATIONS = Scalar(str, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
 
 
-def require_known_names(connection: Connection, terms: ReplayTerms) -> None:
-    """Refuse a brand or a place of a deal that no station has: a misspelt one would change nothing, and seem to be
-    worth nothing. A number may be that of a deal that is gone. Raises UnusableTerm."""
+_LAST_NUMBER = Scalar(
+    NotNull[int], "SELECT coalesce(max(coalesce(number, id)), 0)::int FROM deals WHERE company_id = %s"
+)
+
+
+def require_known_names(connection: Connection, company_id: UUID, terms: ReplayTerms) -> None:
+    """Refuse a brand or a place of a deal that no station has, and a number that no deal of the company has had: one
+    that is misspelt would change nothing, and seem to be worth nothing. Lower numbers may be those of deals that are
+    gone. Raises UnusableTerm."""
     brands = [*terms.before.brands, *terms.after.brands]
-    places = [*_places_of_deals(terms.before), *_places_of_deals(terms.after)]
+    deals = [*terms.before.without_deals, *terms.after.without_deals]
+    places = [name for name in deals if not is_number(name) and name not in (ALL_DEALS, QUOTES)]
     known = set(map(brand_key, known_brands(connection))) if brands or places else set()
     stations = set(_STATIONS.all(connection, (places,))) if places else set()
     for brand in brands:
@@ -38,10 +45,10 @@ def require_known_names(connection: Connection, terms: ReplayTerms) -> None:
     for place in places:
         if place not in stations and brand_key(place) not in known:
             raise UnusableTerm(f"no station has the brand or the id {place!r}")
-
-
-def _places_of_deals(terms: Terms) -> list[str]:
-    return [name for name in terms.without_deals if not name.isdigit() and name not in (ALL_DEALS, QUOTES)]
+    last = _LAST_NUMBER.one(connection, (company_id,))
+    for number in filter(is_number, deals):
+        if number.startswith("0") or float(number) > last:
+            raise UnusableTerm(f"the company has no deal {number}")
 
 
 class _Deal(NamedTuple):

@@ -143,9 +143,9 @@ def start_replay(
     now: datetime,
 ) -> UUID:
     """Store a replay that workers, or the command that asks, then solve. Raises NothingToReplay, TooManyReplays,
-    and UnusableTerm for a brand or a place that no station has."""
+    and UnusableTerm for a brand, a place or a deal that does not exist."""
     _require_few(connection, tenant.company_id, now=now)
-    require_known_names(connection, terms)
+    require_known_names(connection, tenant.company_id, terms)
     replay_id = new_id()
     document = as_json(msgspec.to_builtins(terms))
     days = span.first_day, span.last_day, span.time_zone

@@ -85,11 +85,16 @@ def _without_deal_in_words(name: str) -> str:
         return "without any deal"
     if name == QUOTES:
         return "without net prices of price files"
-    return f"without deal {name}" if name.isdigit() else f"without the deal for {name}"
+    return f"without deal {name}" if is_number(name) else f"without the deal for {name}"
+
+
+def is_number(name: str) -> bool:
+    """True for the number of a deal, among `without_deals`."""
+    return name.isascii() and name.isdigit()
 
 
 def _is_named(deal: Deal, station_id: str, name: str) -> bool:
-    if name.isdigit() or name == ALL_DEALS:  # a number, also where a station has such an id
+    if is_number(name) or name == ALL_DEALS:  # a number, also where a station has such an id
         return name in (ALL_DEALS, str(deal.number))
     return brand_key(deal.brand) == brand_key(name) if deal.brand is not None else station_id == name
 

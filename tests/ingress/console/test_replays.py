@@ -86,6 +86,9 @@ def test_terms_that_make_no_sense_are_told_and_a_replay_is_stopped(world: World,
         ({"discount_brand": "Mesa", "discount": "free"}, "is no discount"),
         ({"more": "without-brand=Nobody's"}, "No station has the brand"),
         ({"more": "without-deal=Mseas"}, "No station has the brand or the id"),
+        ({"more": "without-deal=999"}, "The company has no deal 999"),
+        ({"against": "without-deal=0"}, "The company has no deal 0"),
+        ({"more": "without-deal=²"}, "No station has the brand or the id"),
         ({"stop_cost": "1", "from": "2001-01-01", "to": "2001-01-31"}, "No trip was planned"),
     ):
         refused = browser.submit("/replays", **{**days, **terms})
