@@ -1,6 +1,7 @@
 """The command line `fuelroute`: one module for each group of commands. The work is done in `domain`."""
 
 import os
+import signal
 import sys
 
 from deploy.cli.version import print_version
@@ -13,6 +14,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # needs none of the libraries, which take ten times as long to load
         print_version()
         return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller ignores Ctrl-C
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the program without a word until the command begins
     if sys.argv[1:] == ["health", "--quiet"]:
         from deploy.process_health import is_surely_well
 

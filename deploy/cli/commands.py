@@ -1,5 +1,6 @@
 """All commands, and the module of each, which is loaded when the command runs."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -180,7 +181,10 @@ def prepare(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Prints the version and exits.")
     ] = False,
 ) -> None:
-    """Sends logs to standard error, whatever the command: standard output is for its result."""
+    """Lets the command handle Ctrl-C. Sends logs to standard error, whatever the command: standard output is for its
+    result."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "--help" in sys.argv:  # which needs no settings either
         return
     from domain.settings import get_settings  # which `--version` and the help need not load

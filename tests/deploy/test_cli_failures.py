@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -329,6 +331,24 @@ def test_a_command_runs_without_standard_streams(monkeypatch: pytest.MonkeyPatch
 
     with sys.stdin, sys.stdout, sys.stderr:
         assert sys.stdin.read() == ""
+
+
+CTRL_C_WHILE_LOADING = """
+import os, signal, sys
+from deploy.cli import main
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == "deploy.cli.records":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressed())
+main()
+"""
+
+
+def test_ctrl_c_while_a_command_loads_ends_it_without_a_word() -> None:
+    done = subprocess.run([sys.executable, "-c", CTRL_C_WHILE_LOADING, "companies", "list"], capture_output=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_a_database_that_takes_no_changes_is_told_in_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
