@@ -137,6 +137,7 @@ def test_an_owner_marks_a_quarter_as_filed_and_reopens_it_with_a_reason(world: W
     assert "Mark the quarter as filed" not in viewer.look("/ifta", quarter=which)
     assert viewer.submit("/ifta/file", quarter=which, reason="so").status_code == 403
     assert owner.submit("/ifta/file", quarter=which, reason=" ").status_code == 400
+    assert owner.submit("/ifta/file", reason="no quarter is named").status_code == 400
 
     assert owner.submit("/ifta/file", quarter=which, reason="confirmation 4711").status_code == 303
     before = viewer.get("/ifta.csv", params={"quarter": which}).text

@@ -96,10 +96,11 @@ def test_requests_are_filtered_and_paged(world: World) -> None:
         ({"to": f"{now - timedelta(hours=30):%Y-%m-%dT%H:%M}"}, ["LOAD-59"]),
         ({"from": f"{now - timedelta(hours=3):%Y-%m-%dT%H:%M}"}, ["BAD-1"]),
         ({"from": "2100-01-01T00:00"}, []),
-        ({"key": "key_nothing", "status": "no such", "before": "no id"}, ["LOAD-7", "BAD-1"]),
+        ({"key": "key_nothing", "status": "no such"}, ["LOAD-7", "BAD-1"]),
     ]
     for query, wanted in cases:
         assert loads(**query) == wanted, query
+    browser.look("/requests", before="no id", status=404)
 
 
 @pytest.mark.parametrize(

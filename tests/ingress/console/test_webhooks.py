@@ -213,3 +213,4 @@ def test_the_list_of_deliveries_has_pages(world: World, fleet: Fleet, owner: Bro
     assert shown[0].isdisjoint(shown[1])
     assert all(read_id("evt", f"evt_{one}") for one in shown[0])
     owner.look(path, before="9" * 60, status_code="x")
+    assert owner.get(f"{path}?before=x").status_code == 404

@@ -34,7 +34,7 @@ def show(page: Page) -> Response:
         since=_moment(page, "from"),
         until=_moment(page, "to"),
     )
-    before = read_id("req", f"req_{form.text('before')}")
+    before = known(read_id("req", f"req_{form.text('before')}")) if form.text("before") else None
     found = search_requests(page.connection, page.company_id, wanted, limit=PAGE_SIZE, before=before)
     query = {name: form.text(name) for name in _FILTERS if form.text(name)}
     return page.render(

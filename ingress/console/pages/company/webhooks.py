@@ -15,7 +15,7 @@ from domain.webhooks.delivery_log import DELIVERY_STATUSES
 from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewSecret, UnusableEndpoint, shown_url
 from domain.webhooks.events import EVENT_TYPES
 from ingress.console.addresses import Faults, action_at, page_at
-from ingress.console.refusals import FormFault
+from ingress.console.refusals import FormFault, not_found
 from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
@@ -95,12 +95,14 @@ def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
     endpoint = _endpoint(page)
     wanted = page.form.choice("status", DELIVERY_STATUSES)
     before = page.form.text("before")
+    if before and not (before.isascii() and before.isdecimal()):
+        raise not_found()
     deliveries = delivery_log.list_deliveries(
         page.connection,
         page.company_id,
         endpoint.id,
         status=wanted,
-        before=int(before) if before.isascii() and before.isdecimal() else delivery_log.NEWEST,
+        before=int(before) if before else delivery_log.NEWEST,
         limit=PAGE_SIZE + 1,
     )
     return page.render(

@@ -62,7 +62,7 @@ def _shown(page: Page, filing: Filing | None, driven: QuarterRoutes | None) -> Q
 
 def file(page: Page, by: Actor) -> Response:
     """Mark the quarter as filed."""
-    quarter = _quarter(page, today_of(page))
+    quarter = _named_quarter(page)
     driven = _driven(page, quarter)
     if driven is None:
         raise _too_large()
@@ -72,7 +72,7 @@ def file(page: Page, by: Actor) -> Response:
 
 def reopen(page: Page, by: Actor) -> Response:
     """Take back that the quarter was filed."""
-    quarter = _quarter(page, today_of(page))
+    quarter = _named_quarter(page)
     reopen_quarter(page.connection, page.company_id, quarter, by, now=page.now)
     return see_other(f"/ifta?quarter={quarter}&done=reopened")
 
@@ -106,9 +106,13 @@ def _too_large() -> Refused:
 
 def _quarter(page: Page, today: date) -> Quarter:
     """The quarter in the address, or the last quarter that is over. Raises Refused for any other text."""
-    text = page.form.text("quarter")
+    return _named_quarter(page) if page.form.text("quarter") else _latest(today)[1]
+
+
+def _named_quarter(page: Page) -> Quarter:
+    """The quarter that the request names. Raises Refused if it names none."""
     try:
-        return Quarter.parse(text) if text else _latest(today)[1]
+        return Quarter.parse(page.form.text("quarter"))
     except UnknownQuarter:
         raise Refused(400, "There is no such quarter", "Go back and choose one, such as 2026Q4.") from None
 
