@@ -59,7 +59,7 @@ def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields
     best: tuple[int, int] | None = None
     for index, row in enumerate(rows):
         heading = heading_of(row)
-        places = field_places(heading, profile, record)
+        places = field_places(heading, profile, record, rows[index + 1 :])
         if not missing_fields(places, rows[:index], profile, record):
             return heading, places
         if best is None or len(places) > best[0]:
@@ -93,11 +93,14 @@ def _named(name: str, profile: FileProfile, record: RecordFields) -> str:
     return f"for the {field.label if field is not None else name}"
 
 
-def field_places(heading: Heading, profile: FileProfile, record: RecordFields) -> list[FieldPlace]:
-    """The columns that are fields. If the file has several names of a column, the first one counts."""
+def field_places(
+    heading: Heading, profile: FileProfile, record: RecordFields, below: Sequence[Row] = ()
+) -> list[FieldPlace]:
+    """The columns that are fields. If the file has several names of a column, the first one counts whose values `below`
+    are not all those of another field."""
     by_name = {plain_name(name): index for index, name in reversed(list(enumerate(heading.names))) if name}
     by_name = _without_units(heading) | by_name
-    found = [(field, _indexes(profile.columns.get(field.name), by_name)) for field in record.fields]
+    found = [(field, _indexes(field, profile.columns.get(field.name), by_name, below)) for field in record.fields]
     taken = {index for field, indexes in found if not field.is_alone for index in indexes}
     return [
         FieldPlace(field, heading.names[indexes[0]], indexes)
@@ -138,14 +141,30 @@ def is_universal(name: str) -> bool:
     return _in_brackets(name)[1].upper() in ("UTC", "GMT")
 
 
-def _indexes(column: Column | None, by_name: dict[str, int]) -> tuple[int, ...]:
+def _indexes(
+    field: RecordField, column: Column | None, by_name: dict[str, int], below: Sequence[Row]
+) -> tuple[int, ...]:
+    named = _named_indexes(column, by_name)
+    first = next(named, ())
+    if field.other_values is None or not _is_other(field.other_values, first, below):
+        return first
+    return next((one for one in named if not _is_other(field.other_values, one, below)), first)
+
+
+def _is_other(other_values: re.Pattern[str], indexes: tuple[int, ...], below: Sequence[Row]) -> bool:
+    """True if all values of these columns are those of another field."""
+    cells = (row.cells[index] for row in below for index in indexes if index < len(row.cells))
+    texts = [text for cell in cells if (text := cell_text(cell))]
+    return bool(texts) and all(map(other_values.fullmatch, texts))
+
+
+def _named_indexes(column: Column | None, by_name: dict[str, int]) -> Iterator[tuple[int, ...]]:
     for name in column.names if column is not None else ():
         plain = _plain_name(name)
         if plain in by_name:
-            return (by_name[plain],)
-        if f"{plain}1" in by_name and f"{plain}2" in by_name:
-            return tuple(by_name[f"{plain}{count}"] for count in _counted(plain, by_name))
-    return ()
+            yield (by_name[plain],)
+        elif f"{plain}1" in by_name and f"{plain}2" in by_name:
+            yield tuple(by_name[f"{plain}{count}"] for count in _counted(plain, by_name))
 
 
 @lru_cache(maxsize=10_000)  # each of the first rows of a file is compared with the same profiles

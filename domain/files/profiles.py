@@ -27,6 +27,8 @@ class RecordField(NamedTuple):
     is_alone: bool = False
     """True if a column of another field is never its column, too: `Unit` is the unit of the quantity only beside `Unit
     Number`."""
+    other_values: re.Pattern[str] | None = None
+    """Values that say that a column is not its own, if another one may be."""
 
     @property
     def short_label(self) -> str:

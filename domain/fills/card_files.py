@@ -28,7 +28,7 @@ from domain.files.products import Fuel, fuel_of_product
 from domain.files.profiles import FileProfile
 from domain.files.reading import ProfiledFile, open_profiled
 from domain.fills.cells import RowFault, cell_line
-from domain.fills.fields import FILL_FIELDS
+from domain.fills.fields import FILL_FIELDS, GALLONS, LITRES
 from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
@@ -308,15 +308,11 @@ def _measured(told: ToldFigures, litres: bool) -> tuple[float, int, bool]:
     return rounded, cents, found.is_doubtful
 
 
-_GALLONS = re.compile(r"(?:U\.?S\.?[ _]?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG", re.IGNORECASE)
-_LITRES = re.compile(r"L(?:T|TR|TRS|IT|ITS|ITERS?|ITRES?)?\.?", re.IGNORECASE)
-
-
 def _is_litres(unit: str, volume: Volume, state: str) -> bool:
     if unit:
-        if _LITRES.fullmatch(unit):
+        if LITRES.fullmatch(unit):
             return True
-        if _GALLONS.fullmatch(unit):
+        if GALLONS.fullmatch(unit):
             return False
         raise RowFault(f"the unit of the quantity is {unit!r}: G and L are known")
     if not volume and state in CANADA:
@@ -327,9 +323,9 @@ def _is_litres(unit: str, volume: Volume, state: str) -> bool:
 def _volume_of_column(name: str) -> Volume:
     """The unit in the name of the quantity's column, such as `Litres purchased`."""
     words = re.findall(r"[A-Za-z]+", name)
-    if any(_LITRES.fullmatch(word) for word in words):
+    if any(LITRES.fullmatch(word) for word in words):
         return "litres"
-    return "gallons" if any(_GALLONS.fullmatch(word) for word in words) else ""
+    return "gallons" if any(GALLONS.fullmatch(word) for word in words) else ""
 
 
 class _RowKeys:

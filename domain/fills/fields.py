@@ -1,12 +1,27 @@
 """The fields of a purchase, and the usual names of their columns in files of cards that have no profile."""
 
+import re
+
 from domain.files.profiles import CellKind, RecordField, RecordFields
 from domain.fills.wide_rows import WIDE_FUELS
 
+GALLONS = re.compile(r"(?:U\.?S\.?[ _]?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG", re.IGNORECASE)
+LITRES = re.compile(r"L(?:T|TR|TRS|IT|ITS|ITERS?|ITRES?)?\.?", re.IGNORECASE)
+_MEASURES = re.compile(rf"{GALLONS.pattern}|{LITRES.pattern}|EA\.?|EACH|QTS?\.?|QUARTS?|UNITS?", re.IGNORECASE)
+"""Units of quantities, which a column `Unit` has where another one names the trucks."""
 
-def _field(name: str, label: str, kind: CellKind, usual_names: str, *, is_alone: bool = False) -> RecordField:
+
+def _field(
+    name: str,
+    label: str,
+    kind: CellKind,
+    usual_names: str,
+    *,
+    is_alone: bool = False,
+    other_values: re.Pattern[str] | None = None,
+) -> RecordField:
     """A field with the names of its columns, divided by bars."""
-    return RecordField(name, label, kind, tuple(usual_names.split("|")), is_alone)
+    return RecordField(name, label, kind, tuple(usual_names.split("|")), is_alone, other_values)
 
 
 _WIDE_NAMES = {"tractor": ("Diesel", "Tractor"), "reefer": ("Reefer", "Reefer Fuel"), "def": ("DEF",)}
@@ -85,6 +100,7 @@ FILL_FIELDS = RecordFields(
             "|Custom Vehicle/Asset ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number|Tractor #|Asset"
             "|Asset ID|Equipment"
             "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
+            other_values=_MEASURES,
         ),
         _field("brand", "chain of the place, where its name lacks it", "text", "Merchant (Brand)|Chain|Merchant Brand"),
         _field(

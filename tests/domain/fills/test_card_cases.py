@@ -311,6 +311,14 @@ CLEAN: list[tuple[str, Read]] = [
             *(1, {}, []),
         ),
     ),
+    (
+        "unit_of_quantity.csv",
+        Read(
+            "generic",
+            [("T-201", "LA", "tractor", 102.5, 410.0), ("T-202", "MB", "tractor", 100.0, 560.0)],
+            *(1, {}, []),
+        ),
+    ),
     ("units_in_names.csv", Read("generic", [("31", "MB", "tractor", 105.669, 600.0)], 0, {}, [])),
 ]
 
@@ -318,6 +326,26 @@ CLEAN: list[tuple[str, Read]] = [
 @pytest.mark.parametrize(("name", "expected"), CLEAN, ids=[name for name, _ in CLEAN])
 def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
     assert read(CASES / name) == expected
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells", "unit"),
+    [
+        ("Unit,Vehicle", "GAL,T-201", "T-201"),
+        ("Unit,Vehicle", "201,T-202", "201"),
+        ("Unit,Card Number", "L,1191", "L"),
+        ("Unit,Truck", ",T-201", None),
+    ],
+)
+def test_the_truck_is_the_first_column_that_is_no_unit_of_the_quantity(
+    csv_file: CsvFile, heading: str, cells: str, unit: str | None
+) -> None:
+    """A column without another one names the trucks, whatever it says."""
+    path = csv_file(
+        f"Date,City,State,Product,Quantity,Net Amount,{heading}", f"11/16/2026,Joplin,MO,Diesel,100,400,{cells}"
+    )
+
+    assert read(path).fills == [(unit, "MO", "tractor", 100.0, 400.0)]
 
 
 @pytest.mark.parametrize(
