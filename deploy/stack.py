@@ -255,6 +255,7 @@ def _environment(running: Settings, data: Path) -> dict[str, str]:
         "FUELROUTE_PORT": str(running.port),
         "FUELROUTE_CONSOLE_HOST": running.console_host,
         "FUELROUTE_CONSOLE_PORT": str(running.console_port),
+        "FUELROUTE_ARCHIVE": str(running.archive.absolute()) if running.archive is not None else "",
     }
 
 

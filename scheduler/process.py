@@ -106,7 +106,7 @@ def _lead(
             first = began + timedelta(seconds=number * min(_APART_SECONDS, seconds / len(every)))
             scheduler.add_job(tick, "interval", (name, work, seconds), seconds=seconds, id=name, next_run_time=first)
         if settings.metrics_port is not None:
-            gauges = ServiceGauges(database, jobs.client, settings.data)
+            gauges = ServiceGauges(database, jobs.client, settings.data, settings.archive)
             scheduler.add_job(
                 gauges.measure, "interval", seconds=MEASURE_SECONDS, id="gauges", next_run_time=datetime.now(UTC)
             )

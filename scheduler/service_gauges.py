@@ -13,6 +13,7 @@ from domain import clock
 from domain.database.connections import Database
 from domain.database.options import TimeLimits
 from domain.lifecycle import PendingReason
+from domain.operations.archives import newest_backup_at
 from domain.operations.service_state import ServiceState, read_state
 from domain.queue.inspection import read_backlogs
 from domain.queue.jobs import QUEUES
@@ -32,22 +33,25 @@ _OF_DATABASE = (
     metrics.STATIONS_BY_PRICE,
     metrics.QUEUE_PAUSED,
 )
+_OF_ARCHIVE = (metrics.ARCHIVE_WORKS, metrics.ARCHIVE_BEHIND)
 
 
 class ServiceGauges:
     """Measures again and again. While the database does not answer, its gauges are absent: an old number would look
     like a new one."""
 
-    def __init__(self, database: Database, client: redis.Redis, data: Path) -> None:
+    def __init__(self, database: Database, client: redis.Redis, data: Path, backups: Path | None = None) -> None:
         self._database = database
         self._redis = client
         self._data = data
+        self._backups = backups
         self._measured_at = -math.inf
         metrics.expose(metrics.SERVICE_AGE)
         metrics.SERVICE_AGE.set_function(lambda: time.monotonic() - self._measured_at)
 
     def measure(self) -> None:
         self._measure_disk()
+        self._measure_backups()
         self._measure_backlogs()
         now = clock.now()
         try:
@@ -57,7 +61,8 @@ class ServiceGauges:
             log.warning("service_gauges.not_measured", error=str(error))
             for gauge in _OF_DATABASE:
                 gauge.clear()
-            metrics.DATABASE_STARTED.set(math.nan)
+            for known in (metrics.DATABASE_STARTED, metrics.DATABASE_TAKES_CHANGES, *_OF_ARCHIVE):
+                known.set(math.nan)
             return
         _show(state, now)
         self._measured_at = time.monotonic()
@@ -69,6 +74,16 @@ class ServiceGauges:
                 metrics.QUEUE_LARGEST_BACKLOG.labels(queue).set(backlogs[0].jobs if backlogs else 0)
             except redis.RedisError:
                 metrics.QUEUE_LARGEST_BACKLOG.labels(queue).set(math.nan)
+
+    def _measure_backups(self) -> None:
+        if self._backups is None:
+            return
+        metrics.expose(metrics.NEWEST_BACKUP)
+        try:
+            newest = newest_backup_at(self._backups)
+            metrics.NEWEST_BACKUP.set(newest.timestamp() if newest is not None else 0)
+        except OSError:  # the folder is away: nobody knows
+            metrics.NEWEST_BACKUP.set(math.nan)
 
     def _measure_disk(self) -> None:
         try:
@@ -94,8 +109,14 @@ def _show(state: ServiceState, now: datetime) -> None:
         metrics.STATIONS_BY_PRICE.labels(price).set(stations.get(price, 0))
     for queue in QUEUES:
         metrics.QUEUE_PAUSED.labels(queue).set(queue in state.paused)
-    metrics.expose(metrics.DATABASE_STARTED)
+    metrics.expose(metrics.DATABASE_STARTED, metrics.DATABASE_TAKES_CHANGES)
     metrics.DATABASE_STARTED.set(state.database_started_at.timestamp())
+    metrics.DATABASE_TAKES_CHANGES.set(state.database_takes_changes)
+    if state.archive is not None:
+        metrics.expose(*_OF_ARCHIVE)
+        metrics.ARCHIVE_WORKS.set(state.archive.works)
+        behind = state.archive.bytes_behind
+        metrics.ARCHIVE_BEHIND.set(behind if behind is not None else math.nan)
 
 
 def _age(since: datetime | None, now: datetime) -> float:

@@ -20,8 +20,8 @@ from deploy.embedded.servers import server_environment
 from deploy.processes import Spec
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
+from domain.operations.archives import ARCHIVE_SLOT
 
-_SLOT = "fuelroute_archive"
 _IDENTITY = "archive.json"
 _UNFINISHED = ".partial"
 _SEGMENT = re.compile(rf"[0-9A-F]{{24}}({re.escape(_UNFINISHED)})?")
@@ -115,7 +115,7 @@ def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
         argv=[
             str(postgres.installed / "pg_receivewal"),
             f"--directory={wal_folder(folder)}",
-            f"--slot={_SLOT}",
+            f"--slot={ARCHIVE_SLOT}",
             f"--dbname={postgres.admin_url}",
             "--synchronous",  # what it has is on disk at once
             "--no-password",
@@ -126,11 +126,11 @@ def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
     )
 
 
-_SLOT_IS_LOST = Scalar(bool, f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{_SLOT}'")
+_SLOT_IS_LOST = Scalar(bool, f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{ARCHIVE_SLOT}'")
 """True if PostgreSQL has deleted a part of the log that the archive did not have yet. No row without a slot."""
-_MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{_SLOT}', true)")
+_MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{ARCHIVE_SLOT}', true)")
 _DROP_SLOT = Command(
-    f"SELECT FROM pg_replication_slots, pg_drop_replication_slot(slot_name) WHERE slot_name = '{_SLOT}'"
+    f"SELECT FROM pg_replication_slots, pg_drop_replication_slot(slot_name) WHERE slot_name = '{ARCHIVE_SLOT}'"
 )
 _SEGMENT_IS_KEPT = Command("SELECT FROM pg_ls_waldir() WHERE name = %s")
 
@@ -161,7 +161,7 @@ _PROGRESS = Statement(
     f"""
     SELECT coalesce(active, false) AS is_running,
            pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint AS bytes_behind
-    FROM pg_replication_slots WHERE slot_name = '{_SLOT}'
+    FROM pg_replication_slots WHERE slot_name = '{ARCHIVE_SLOT}'
     """,
 )
 

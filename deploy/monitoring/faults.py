@@ -17,8 +17,10 @@ from uuid import uuid4
 import httpx
 import psycopg
 
+from deploy.backups.archive import archive_spec, end_archive, progress_of_archive, superuser
 from deploy.monitoring.broken_stack import STATIONS, Prometheus, Servers, Stack, ports_of_processes, until
 from deploy.monitoring.rehearsed_fault import Fault, Rehearsal
+from deploy.processes import Child
 from domain.ids import shown_id
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
@@ -175,6 +177,46 @@ def database_restarted(it: Rehearsal) -> None:
     it.look("fuelroute doctor", it.stack.fuelroute("doctor").strip().splitlines()[-1])
     it.do("nothing: the alert ends when the start is 15 minutes ago", lambda: None)
     it.ends()
+
+
+def database_read_only(it: Rehearsal) -> None:
+    """New sessions take no changes, and the others are ended, as providers do when the disk is full."""
+
+    def change(setting: str) -> None:
+        with superuser(it.servers.postgres) as connection:
+            connection.execute(f"ALTER DATABASE fuelroute {setting}")
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'fuelroute'")
+
+    it.fault("PostgreSQL is made read-only", lambda: change("SET default_transaction_read_only = on"))
+    it.fires("FuelrouteDatabaseReadOnly")
+    it.look("a push", f"is answered {it.stack.push(it.stack.next_truck()).status_code}")
+    it.look("fuelroute queues", it.stack.headline())
+    it.do(
+        "ALTER DATABASE fuelroute RESET default_transaction_read_only",
+        lambda: change("RESET default_transaction_read_only"),
+    )
+    it.ends()
+    it.proof(f"a push is answered {it.stack.push(it.stack.next_truck()).status_code}; no process was restarted by hand")
+
+
+def archive_behind(it: Rehearsal) -> None:
+    """The archive of `fuelroute up`, here beside a server of its own."""
+    folder, log = it.stack.folder / "archive", it.stack.folder / "archive.log"
+    archive = Child(archive_spec(it.servers.postgres, folder, log))
+
+    until(lambda: it.prometheus.value("max(fuelroute_archive_works)") == 1, "the archive works")
+    it.fault("the archive stops: pg_receivewal is killed", archive.kill_group)
+    it.fires("FuelrouteArchiveBehind")
+    it.look("fuelroute doctor", it.stack.document("doctor")["findings"][0]["what"])
+    again: list[Child] = []
+    it.do("start it again", lambda: again.append(Child(archive_spec(it.servers.postgres, folder, log))))
+    it.ends()
+    with superuser(it.servers.postgres) as connection:
+        state = progress_of_archive(connection)
+    it.proof(f"the archive is {state.bytes_behind} bytes behind")
+    again[0].kill_group()
+    with superuser(it.servers.postgres) as connection:
+        end_archive(connection)
 
 
 def redis_away(it: Rehearsal) -> None:
@@ -381,6 +423,8 @@ FAULTS: dict[str, Fault] = {
     "prices-old": prices_old,
     "database-restarted": database_restarted,
     "database-away": database_away,
+    "database-read-only": database_read_only,
+    "archive-behind": archive_behind,
     "redis-away": redis_away,
     "noisy-company": noisy_company,
     "outage": outage,

@@ -1,5 +1,5 @@
-"""Figures of the whole service for its metrics: held routes, overdue work, prices, pauses, the start of PostgreSQL. One
-process reads them every few seconds, so each statement is cheap, whatever the number of routes."""
+"""Figures of the whole service for its metrics: held routes, overdue work, prices, pauses, and the state of
+PostgreSQL. One process reads them every few seconds, so each statement is cheap, whatever the number of routes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,6 +10,8 @@ from domain.database.statements import NotNull, Scalar, Statement
 from domain.needs import overdue
 from domain.needs.overdue import COUNTED, Count
 from domain.operations import pauses
+from domain.operations.archives import Archive, read_archive
+from domain.operations.measurements import takes_changes
 from domain.stations.prices import STALE_AFTER
 
 
@@ -36,6 +38,9 @@ class ServiceState(NamedTuple):
     stations: Sequence[PricedStations]
     paused: Sequence[str]
     database_started_at: datetime
+    database_takes_changes: bool
+    archive: Archive | None
+    """None where PostgreSQL archives nothing."""
 
 
 # A limit for each status keeps it cheap; the indexes find the earliest first.
@@ -75,4 +80,6 @@ def read_state(connection: Connection, *, now: datetime) -> ServiceState:
         _STATIONS.all(connection, {"now": now, "stale": STALE_AFTER}),
         [pause.queue for pause in pauses.list_pauses(connection)],
         _STARTED.one(connection),
+        takes_changes(connection),
+        read_archive(connection),
     )

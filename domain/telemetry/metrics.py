@@ -95,6 +95,20 @@ QUEUE_PAUSED = Gauge("fuelroute_queue_paused", "1: a person has paused the queue
 DATABASE_STARTED = Gauge(
     "fuelroute_database_start_timestamp_seconds", "When the PostgreSQL that leads was started", registry=None
 )
+DATABASE_TAKES_CHANGES = Gauge(
+    "fuelroute_database_takes_changes", "0: PostgreSQL is read-only, or a standby", registry=None
+)
+ARCHIVE_WORKS = Gauge(
+    "fuelroute_archive_works", "0: PostgreSQL's log is not archived, though it should be", registry=None
+)
+ARCHIVE_BEHIND = Gauge(
+    "fuelroute_archive_behind_bytes", "Bytes of PostgreSQL's log that are not archived yet", registry=None
+)
+NEWEST_BACKUP = Gauge(
+    "fuelroute_backup_timestamp_seconds",
+    "When the newest backup of the embedded database was made; 0: there is none",
+    registry=None,
+)
 DISK_FREE = Gauge(
     "fuelroute_data_disk_free_bytes", "Free space where the data folder lies, if this machine has one", registry=None
 )

@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
 import pytest
 from prometheus_client import Gauge
+from psycopg import sql
 
 from domain.audit.entries import Actor
 from domain.database.connections import Database
 from domain.operations import pauses
+from domain.operations.archives import ARCHIVE_SLOT
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
@@ -34,7 +37,7 @@ def own(settings: Settings) -> Settings:
 @pytest.fixture
 def gauges(own: Settings, jobs: JobQueue, tmp_path: Path) -> Iterator[ServiceGauges]:
     with Database.of(own) as database:
-        yield ServiceGauges(database, jobs.client, tmp_path)
+        yield ServiceGauges(database, jobs.client, tmp_path, tmp_path)
 
 
 def shown(gauge: Gauge) -> dict[str, float]:
@@ -84,8 +87,42 @@ def test_prices_pauses_disk_and_the_start_of_the_server_are_shown(own: Settings,
     assert shown(metrics.QUEUE_PAUSED)["imports"] == 0
     assert 0 < shown(metrics.DATABASE_STARTED)[""] <= now.timestamp()
     assert 0 < shown(metrics.DISK_FREE)[""] <= shown(metrics.DISK_SIZE)[""]
+    assert shown(metrics.DATABASE_TAKES_CHANGES)[""] == 1
     assert shown(metrics.OVERDUE)["stale-prices"] == 1
     assert shown(metrics.SERVICE_AGE)[""] < 60
+
+
+def test_an_archive_that_does_not_work_and_the_newest_backup_are_shown(
+    own: Settings, gauges: ServiceGauges, tmp_path: Path
+) -> None:
+    gauges.measure()
+    assert shown(metrics.NEWEST_BACKUP)[""] == 0
+    (tmp_path / "backups" / "20261128T000000Z").mkdir(parents=True)
+    (tmp_path / "backups" / "20261128T000000Z" / "backup.json").touch()
+    superuser = own.require_database_url().replace("//fuelroute@/", "//postgres@/")
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute(f"SELECT pg_create_physical_replication_slot('{ARCHIVE_SLOT}', true)")
+        try:
+            gauges.measure()
+        finally:
+            connection.execute(f"SELECT pg_drop_replication_slot('{ARCHIVE_SLOT}')")
+
+    assert shown(metrics.ARCHIVE_WORKS)[""] == 0
+    assert shown(metrics.ARCHIVE_BEHIND)[""] >= 0
+    assert shown(metrics.NEWEST_BACKUP)[""] == pytest.approx(datetime.now(UTC).timestamp(), abs=600)
+
+
+def test_a_database_that_takes_no_changes_is_shown(settings: Settings, jobs: JobQueue, tmp_path: Path) -> None:
+    url = make_database("read_only_gauges")
+    superuser = url.replace("//fuelroute@/", "//postgres@/")
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(name))
+
+    with Database.of(settings.model_copy(update={"database_url": url})) as database:
+        ServiceGauges(database, jobs.client, tmp_path).measure()
+
+    assert shown(metrics.DATABASE_TAKES_CHANGES)[""] == 0
 
 
 def test_the_longest_backlog_of_one_company_is_shown(gauges: ServiceGauges, jobs: JobQueue) -> None:
@@ -109,7 +146,8 @@ def test_without_a_database_and_redis_no_old_number_is_shown(settings: Settings,
 
     for gauge in (metrics.HELD_ROUTES, metrics.OVERDUE, metrics.STATIONS_BY_PRICE, metrics.QUEUE_PAUSED):
         assert shown(gauge) == {}
-    assert math.isnan(shown(metrics.DATABASE_STARTED)[""])
+    for known in (metrics.DATABASE_STARTED, metrics.DATABASE_TAKES_CHANGES, metrics.ARCHIVE_WORKS):
+        assert math.isnan(shown(known)[""])
     assert math.isnan(shown(metrics.QUEUE_LARGEST_BACKLOG)["plans"])
     assert shown(metrics.SERVICE_AGE)[""] == math.inf
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from domain.database.checks import MIN_VERSION
 from domain.database.connections import LEADER_LOCKS
 from domain.database.statements import NotNull, Scalar, Statement
+from domain.operations.archives import BACKUP_OLD_AFTER, newest_backup_at, read_archive
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 from domain.settings import Settings
 from domain.wording import counted
@@ -324,6 +325,18 @@ def check_log(seen: Examined) -> Iterator[Finding]:
             f"PostgreSQL cannot archive its log since {archiver.last_failed}: backups end there, and the disk fills",
             "Run the archive_command by hand with that file, and mend what it says",
         )
+    elif (archive := read_archive(seen.connection)) is not None and not archive.works:
+        yield problem(
+            "The archive of `fuelroute up` does not run: a restore would end there, and the disk fills",
+            "Read archive.log in the folder of logs; the archive goes on by itself when its folder can be written to",
+        )
+    if seen.settings.archive is not None:
+        newest = newest_backup_at(seen.settings.archive)
+        if newest is None or seen.now - newest > BACKUP_OLD_AFTER:
+            yield problem(
+                f"The newest backup is of {newest:%Y-%m-%d %H:%M}Z" if newest is not None else "There is no backup",
+                f"Make one: fuelroute backup --to {seen.settings.archive}",
+            )
     slots = _SLOTS.all(seen.connection, (_HELD_WAL_BYTES,))
     if slots:
         yield problem(

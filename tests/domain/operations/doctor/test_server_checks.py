@@ -1,6 +1,7 @@
 """Checks of PostgreSQL, Redis, the schema and the machines, each with its fault planted in real servers."""
 
 import math
+import os
 import shutil
 import threading
 import time
@@ -15,6 +16,7 @@ import redis
 
 from domain.database.connections import LEADER_LOCKS, Connection
 from domain.operations.alerts import find_alerts
+from domain.operations.archives import ARCHIVE_SLOT, BACKUP_OLD_AFTER
 from domain.operations.doctor import machines, postgres
 from domain.operations.doctor.checks import Examined, NoSchema
 from domain.operations.doctor.redis_server import check_redis_server
@@ -196,6 +198,31 @@ def test_a_slot_that_holds_back_the_log_is_found(
         assert found.examples == ("standby: 0 GiB",)
     finally:
         administrator.execute("SELECT pg_drop_replication_slot('standby')")
+
+
+def test_an_archive_that_does_not_run_is_found(examine: Examine, administrator: psycopg.Connection) -> None:
+    administrator.execute(f"SELECT pg_create_physical_replication_slot('{ARCHIVE_SLOT}', true)")
+    try:
+        (found,) = examine(postgres.check_log)
+        assert (found.is_problem, found.what.partition(":")[0]) == (True, "The archive of `fuelroute up` does not run")
+    finally:
+        administrator.execute(f"SELECT pg_drop_replication_slot('{ARCHIVE_SLOT}')")
+
+
+def test_a_backup_that_is_too_old_is_found(examine: Examine, tmp_path: Path, now: datetime) -> None:
+    (found,) = examine(postgres.check_log, archive=tmp_path)
+    assert (found.is_problem, found.what) == (True, "There is no backup")
+
+    made = tmp_path / "backups" / "20261128T000000Z" / "backup.json"
+    made.parent.mkdir(parents=True)
+    made.touch()
+    os.utime(made, (now.timestamp(), now.timestamp()))
+    assert examine(postgres.check_log, archive=tmp_path) == []
+
+    before = now - BACKUP_OLD_AFTER - timedelta(minutes=1)
+    os.utime(made, (before.timestamp(), before.timestamp()))
+    (found,) = examine(postgres.check_log, archive=tmp_path)
+    assert found.what == f"The newest backup is of {before:%Y-%m-%d %H:%M}Z"
 
 
 # --- The schema --------------------------------------------------------------------------------------------------
