@@ -20,6 +20,11 @@ WORKER_SILENT = Need(
 WORKER_STUCK = Need(
     kind="worker_stuck", label="A worker ends none of its jobs", ended="The workers end their jobs again"
 )
+WORKERS_DIE = Need(
+    kind="workers_die",
+    label="Workers of a queue die soon after their start",
+    ended="No worker dies soon after its start any more",
+)
 PASS_LATE = Need(
     kind="pass_late", label="A pass of the scheduler does not end", ended="The passes of the scheduler run again"
 )
@@ -31,6 +36,7 @@ OPERATOR_NEEDS = (
     FOREIGN_WORKER,
     WORKER_SILENT,
     WORKER_STUCK,
+    WORKERS_DIE,
     PASS_LATE,
     *(figure.need for figure in FIGURES.values() if figure.need is not None),
 )

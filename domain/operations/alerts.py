@@ -3,6 +3,7 @@
 Gauges can seem healthy while nothing moves: the queue is short because its workers have taken the jobs, the workers'
 heartbeats are fresh, and no job ends. So the rules ask what has ended, and when."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from domain.needs.operator_needs import (
     UNSERVED,
     WORKER_SILENT,
     WORKER_STUCK,
+    WORKERS_DIE,
 )
 from domain.needs.overdue import COUNTED, Count
 from domain.operations.pauses import Pause
@@ -34,6 +36,10 @@ STALLED_AFTER = timedelta(minutes=2)
 """A queue with a job older than this, while none ends, does not move. Most jobs take less than a second."""
 HANGS_AFTER = timedelta(minutes=5)
 """A job that runs this long hangs: gateways and road services have time limits well below."""
+DIES_YOUNG = timedelta(minutes=1)
+"""A worker that lives for a shorter time may have met a job that kills its process, such as by taking all memory."""
+MANY_DEATHS = 3
+DEATHS_COUNT_FOR = timedelta(minutes=10)
 PASSES_LATE = 5
 """A pass is late after it missed this many turns."""
 SLOWEST_PASS = timedelta(minutes=1)
@@ -198,6 +204,7 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             )
         else:
             yield from _stuck_worker_alerts(worker, path, now)
+    yield from _dying_workers_alerts(seen, now)
     yield from _unknown_workers_alerts(seen)
 
 
@@ -235,6 +242,26 @@ def _stuck_worker_alerts(worker: WorkerHeartbeat, path: str, now: datetime) -> I
                 f"Worker {worker.name} has run {running.job} {_since(running.since, now)}",
                 "Its thread is lost for other jobs: restart the worker",
                 path,
+            )
+
+
+def _dying_workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
+    deaths = Counter(
+        queue
+        for worker in seen.workers
+        if worker.id not in seen.holders
+        and is_silent(worker, now)
+        and worker.beat_at - worker.started_at < DIES_YOUNG
+        and now - worker.beat_at < DEATHS_COUNT_FOR
+        for queue in worker.queues
+    )
+    for queue, count in deaths.items():
+        if count >= MANY_DEATHS:
+            yield _urgent(
+                WORKERS_DIE,
+                f"Workers of {queue} die soon after their start: {count} within 10 minutes",
+                'Read the last lines of their logs; one job may kill each: the runbook says under "Queue stuck" how to'
+                " find it",
             )
 
 

@@ -242,3 +242,19 @@ def test_urgent_alerts_come_first_and_every_overdue_figure_links_to_its_rows(
     assert set(urgent_needs(found)) == {need.kind for need in found if need.is_urgent}
     assert f"/queues/overdue/{figure}" in {need.path for need in found}
     assert len(found) == 1 + is_stalled
+
+
+def test_workers_that_die_soon_after_their_start_are_told() -> None:
+    def dead(number: int, minutes: float, **more: Any) -> WorkerHeartbeat:
+        life = {"started_at": ago(minutes=minutes, seconds=20), "beat_at": ago(minutes=minutes)} | more
+        return worker(id=f"dead-{number}", pid=number, queues=["plans"], **life)
+
+    young = [dead(number, minutes) for number, minutes in enumerate((1, 4, 8), start=100)]
+    (found,) = find_alerts(seen(workers=[worker(), *young]), now=NOW)
+    assert found.kind == "workers_die"
+    assert found.what == "Workers of plans die soon after their start: 3 within 10 minutes"
+
+    assert find_alerts(seen(workers=[worker(), *young[:2]]), now=NOW) == []
+    assert find_alerts(seen(workers=[worker(), *young[:2], dead(9, 11)]), now=NOW) == [], "that was long ago"
+    old = [dead(number, 3, started_at=ago(hours=1)) for number in range(3)]
+    assert find_alerts(seen(workers=[worker(), *old]), now=NOW) == [], "a machine was lost"
