@@ -23,7 +23,7 @@ from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES, expose
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
-from scheduler.service_gauges import MEASURE_SECONDS, ServiceGauges
+from scheduler.service_gauges import CERTIFICATES_SECONDS, MEASURE_SECONDS, ServiceGauges, measure_certificates
 from scheduler.state import SchedulerState
 
 log = get_logger(__name__)
@@ -109,6 +109,14 @@ def _lead(
             gauges = ServiceGauges(database, jobs.client, settings.data, settings.archive)
             scheduler.add_job(
                 gauges.measure, "interval", seconds=MEASURE_SECONDS, id="gauges", next_run_time=datetime.now(UTC)
+            )
+            scheduler.add_job(
+                measure_certificates,
+                "interval",
+                (settings,),
+                seconds=CERTIFICATES_SECONDS,
+                id="certificates",
+                next_run_time=datetime.now(UTC),
             )
         scheduler.start()
         _wait_for_stop(scheduler, stop)

@@ -14,15 +14,18 @@ from domain.database.connections import Database
 from domain.database.options import TimeLimits
 from domain.lifecycle import PendingReason
 from domain.operations.archives import newest_backup_at
+from domain.operations.certificates import ends_of_certificates
 from domain.operations.service_state import ServiceState, read_state
 from domain.queue.inspection import read_backlogs
 from domain.queue.jobs import QUEUES
+from domain.settings import Settings
 from domain.telemetry import metrics
 from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
 MEASURE_SECONDS = 10.0
+CERTIFICATES_SECONDS = 3600.0
 
 _LIMITS = TimeLimits(statement_seconds=5, lock_seconds=1)
 _OF_DATABASE = (
@@ -93,6 +96,13 @@ class ServiceGauges:
         metrics.expose(metrics.DISK_FREE, metrics.DISK_SIZE)
         metrics.DISK_FREE.set(disk.free)
         metrics.DISK_SIZE.set(disk.total)
+
+
+def measure_certificates(settings: Settings) -> None:
+    ends = ends_of_certificates(settings)
+    metrics.CERTIFICATE_ENDS.clear()
+    for name, end in ends.items():
+        metrics.CERTIFICATE_ENDS.labels(name).set(end.timestamp())
 
 
 def _show(state: ServiceState, now: datetime) -> None:

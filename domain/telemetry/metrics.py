@@ -109,6 +109,11 @@ NEWEST_BACKUP = Gauge(
     "When the newest backup of the embedded database was made; 0: there is none",
     registry=None,
 )
+CERTIFICATE_ENDS = Gauge(
+    "fuelroute_certificate_end_timestamp_seconds",
+    "When a certificate of a server, of a public address or in a file runs out",
+    ["certificate"],
+)
 DISK_FREE = Gauge(
     "fuelroute_data_disk_free_bytes", "Free space where the data folder lies, if this machine has one", registry=None
 )

@@ -58,6 +58,7 @@ CHECKS: Sequence[Check] = (
     Check("clocks", machines.check_clocks),
     Check("disks", machines.check_disks),
     Check("time zones", machines.check_time_zones),
+    Check("certificates", machines.check_certificates),
     Check("roads", roads.check_roads),
     Check("contact key", stored_keys.check_contact_key),
     Check("api keys", stored_keys.check_api_keys),

@@ -1,4 +1,5 @@
-"""Checks of the machines: clocks that differ, disks that are nearly full, and data about time zones."""
+"""Checks of the machines: clocks that differ, disks that are nearly full, data about time zones, and certificates
+that run out."""
 
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from domain.clock import SERVER_TIME
 from domain.database.statements import Statement
+from domain.operations.certificates import TOLD_BEFORE, ends_of_certificates
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 
 MOST_SKEW_SECONDS = 2.0
@@ -132,3 +134,15 @@ def _zone(name: str) -> ZoneInfo | None:
 def _offset(zone: ZoneInfo, moment: datetime) -> float:
     offset = moment.astimezone(UTC).astimezone(zone).utcoffset()
     return offset.total_seconds() if offset is not None else 0.0
+
+
+# --- Certificates ------------------------------------------------------------------------------------------------
+
+
+def check_certificates(seen: Examined) -> Iterator[Finding]:
+    for name, end in ends_of_certificates(seen.settings).items():
+        if end - seen.now < TOLD_BEFORE:
+            yield problem(
+                f"The certificate of {name} {'ran' if end < seen.now else 'runs'} out at {end:%Y-%m-%d %H:%M}Z",
+                "Put a new one in its place before that; clients refuse one that has run out",
+            )

@@ -26,6 +26,7 @@ WITHOUT_SAMPLES = {
     "fuelroute_webhook_attempts_total",
     "fuelroute_plans_relaxed_total",
     "fuelroute_route_reads_total",
+    "fuelroute_certificate_end_timestamp_seconds",
     "fuelroute_archive_works",
     "fuelroute_archive_behind_bytes",
     "fuelroute_backup_timestamp_seconds",
