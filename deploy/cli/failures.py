@@ -24,7 +24,9 @@ def run(program: Callable[[], object]) -> None:
             program()
         finally:
             _write_rest()
-    except UnicodeError:
+    except UnicodeError as error:
+        if isinstance(error, UnicodeEncodeError) and error.encoding != "utf-8":
+            _fail(f"the output has characters that {error.encoding} lacks: set PYTHONUTF8=1")
         _fail("an argument is not text: give it in UTF-8")
     except CommandFailed as failed:
         _fail(str(failed), failed.exit_status)

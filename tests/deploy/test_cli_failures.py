@@ -309,6 +309,17 @@ def test_a_full_disk_behind_the_output_is_told_in_one_sentence(
     assert capsys.readouterr().err == "fuelroute: cannot write the output: No space left on device\n"
 
 
+def test_a_terminal_that_lacks_a_character_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with (tmp_path / "out").open("w", encoding="ascii") as ascii_only:
+        monkeypatch.setattr(sys, "stdout", ascii_only)
+        with pytest.raises(SystemExit, match="1"):
+            run(lambda: print("Söhne"))
+
+    assert capsys.readouterr().err == "fuelroute: the output has characters that ascii lacks: set PYTHONUTF8=1\n"
+
+
 def test_a_reader_that_goes_away_ends_a_command_without_a_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
