@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import Gauge
 from psycopg import sql
 
+from domain import clock
 from domain.audit.entries import Actor
 from domain.database.connections import Database
 from domain.operations import pauses
@@ -175,3 +176,13 @@ def test_a_failed_run_of_a_pass_is_no_success() -> None:
         if sample.name.endswith("_count") and sample.labels["pass"] == "a test's"
     }
     assert runs == {"done": 1, "failed": 1}
+
+
+def test_the_success_of_a_pass_is_dated_by_the_clock_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock is a day ahead would keep FuelroutePassLate silent for a day; one behind would fire it."""
+    moment = datetime(2026, 11, 22, tzinfo=UTC)
+    monkeypatch.setattr(clock, "now", lambda: moment)
+
+    _count_run("another test's", 0.1, {}, failed=False)
+
+    assert shown(metrics.PASS_SUCCEEDED)["another test's"] == moment.timestamp()
