@@ -348,7 +348,7 @@ class _Columns(NamedTuple):
     def fault(self, cells: Sequence[str]) -> str:
         """The fault of a row as a whole: too many cells, or columns that disagree. Empty without a fault."""
         if len(cells) > self.width and (len(cells) > len(self.header) or any(map(str.strip, cells[self.width :]))):
-            return f"{len(cells)} cells, but the header names {self.width} columns"
+            return f"{len(cells)} cells, but the header names {counted(self.width, 'column')}"
         for name in self.repeated:
             told = {cell.strip() for other, cell in zip(self.header, cells, strict=False) if other == name} - {""}
             if len(told) > 1:

@@ -13,6 +13,7 @@ from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.headings import FieldPlace, Heading, is_universal
 from domain.files.profiles import FileProfile, RecordField, plain_name
 from domain.files.spreadsheets import Cell, Row
+from domain.wording import counted
 
 MOST_FILE_RECORDS = 1_000_000
 """Most records of a file. A chain has a thousand stations, a large fleet a hundred thousand fills a month."""
@@ -99,7 +100,8 @@ class Width(NamedTuple):
         """The fault of a row with more cells, which is shifted by a delimiter inside a cell; empty without a fault."""
         if len(cells) > self.most or any(cell not in (None, "") for cell in cells[self.named :]):
             return (
-                f"{len(cells)} cells, but the heading names {self.named} columns: a cell with a delimiter needs quotes"
+                f"{len(cells)} cells, but the heading names {counted(self.named, 'column')}: a cell with a delimiter "
+                "needs quotes"
             )
         return ""
 

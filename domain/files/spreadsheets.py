@@ -20,6 +20,7 @@ from domain.files import excel_process
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.reading_ends import UnreadableFile, go_on
 from domain.files.text_rows import MOST_COLUMNS, Refuse, RefusedRow, armed, file_text_rows
+from domain.wording import counted
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
 """A cell. In a CSV file it is a text. A time in Excel has no zone."""
@@ -97,7 +98,7 @@ def read_table(
     yield Row(1, names[:width] if is_excel else names)
     for row in rows:
         if beyond := _cells_beyond(row, names, width, is_excel=is_excel):
-            fault = f"{width + beyond} cells, but the header names {width} columns"
+            fault = f"{width + beyond} cells, but the header names {counted(width, 'column')}"
             refuse(RefusedRow(row.line, fault, row.cells, beyond))
         else:
             yield row

@@ -153,9 +153,10 @@ class _Held(Struct):
             return self._why_unclear("driver", [self.reference(kind) for kind in self.unclear_driver or ()])
         if self.magic == "FUTURE":
             return "The sandbox takes the start for one too far ahead, as asked for. The next import pass imports it."
+        days = "1 day" if self.import_window_days == 1 else f"{self.import_window_days:g} days"
         return (
-            f"The scheduled start is more than {self.import_window_days:g} days ahead. The route is imported by itself "
-            "when its start enters the import window."
+            f"The scheduled start is more than {days} ahead. The route is imported by itself when its start enters the "
+            "import window."
         )
 
     def _why_unclear(self, subject: Matched, unclear: Sequence[GivenReference]) -> str:

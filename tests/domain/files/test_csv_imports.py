@@ -42,6 +42,14 @@ def test_good_rows_are_kept_and_bad_ones_are_listed_by_line(
     assert {"201", "206"} <= set(vehicles(connection, fleet))
 
 
+def test_a_row_beyond_a_single_column_is_told_in_the_singular(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    report = import_vehicles(connection, fleet.company_id, csv_file("unit_number", "201,and more"))
+
+    assert rejected(report) == {2: "2 cells, but the header names 1 column"}
+
+
 def test_a_file_from_excel_with_a_byte_order_mark_and_other_line_ends_is_read(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:

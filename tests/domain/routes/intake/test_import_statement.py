@@ -149,8 +149,9 @@ def _expected(
     if driver.id is None:
         return "pending_mapping", "driver_unmapped", driver.why_not
     if scheduled_start - now > timedelta(days=window_days):
+        days = "1 day" if window_days == 1 else f"{window_days:g} days"
         detail = (
-            f"The scheduled start is more than {window_days:g} days ahead. The route is imported by itself when its "
+            f"The scheduled start is more than {days} ahead. The route is imported by itself when its "
             "start enters the import window."
         )
         return "pending_window", "outside_import_window", detail

@@ -174,6 +174,17 @@ def test_the_window_is_the_company_s_own(connection: Connection, now: datetime) 
     assert status_and_reason(connection, far) == ("pending_window", "outside_import_window")
 
 
+@pytest.mark.parametrize(("days", "words"), [(0.5, "0.5 days"), (1, "1 day"), (7, "7 days")])
+def test_the_detail_names_the_window(connection: Connection, now: datetime, days: float, words: str) -> None:
+    fleet = make_fleet(connection, import_window_days=days)
+
+    route_id = imported(connection, fleet.live, now=now, start=now + timedelta(days=8))
+
+    detail = route_row(connection, route_id).pending_detail
+    assert detail is not None
+    assert detail.startswith(f"The scheduled start is more than {words} ahead.")
+
+
 def test_the_window_includes_its_last_moment(connection: Connection, now: datetime) -> None:
     fleet = make_fleet(connection, import_window_days=7)
     last = now + timedelta(days=7)
