@@ -176,11 +176,16 @@ def _pass_row(one: "PassRun") -> dict[str, str]:
 
 @app.command("overdue")
 def queues_overdue(
-    figure: Annotated[str, typer.Argument(metavar="FIGURE", help="Its name, as `fuelroute queues` lists it.")],
+    figure: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE", help="The name of what is overdue, as `fuelroute queues` shows it, such as unplanned."
+        ),
+    ],
     limit: Limit = 200,
     as_json: AsJson = False,
 ) -> None:
-    """Lists the rows behind an overdue figure."""
+    """Lists what is overdue one by one: routes without a plan, messages that wait, silent trucks and others."""
     from domain.needs import overdue
     from domain.needs.figures import FIGURES
 
