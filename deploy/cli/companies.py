@@ -90,7 +90,12 @@ def companies_create(
             connection, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
         )
     shown = shown_id("cmp", company_id)
-    show_sentence(as_json, {"id": shown, "name": name}, f"company {shown}")
+    sentence = f"company {shown}"
+    if policy.time_zone is None:
+        sentence += (
+            f"; its times are UTC until `fuelroute companies set {shown} --time-zone America/Chicago` or the like"
+        )
+    show_sentence(as_json, {"id": shown, "name": name}, sentence)
 
 
 @app.command("set")

@@ -63,7 +63,10 @@ def test_the_policy_is_printed_as_text_without_json(cli: Cli, fleet: Fleet) -> N
     fields = [line.split() for line in result.out.splitlines()]
     assert {("stop", "cost", "12.5"), ("superseding", "no"), ("message", "url")} <= set(map(tuple, fields))
     assert not re.search("None|True|False", result.out)
-    assert cli("companies", "create", "--name", "Acme").out.startswith("company cmp_")
+    made = cli("companies", "create", "--name", "Acme").out
+    assert made.startswith("company cmp_")
+    assert "UTC until" in made
+    assert "UTC until" not in cli("companies", "create", "--name", "Acme", "--time-zone", "America/Denver").out
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

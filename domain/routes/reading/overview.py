@@ -33,6 +33,8 @@ def routes_by_status(connection: Connection, tenant: Tenant, span: Span) -> dict
 class SetUp(NamedTuple):
     """The things that a company needs for its first plan, in the usual order; True for those that it has."""
 
+    time_zone: bool | None
+    """False for UTC, which a new company has: no fleet of North America goes by it."""
     vehicles: bool | None
     drivers: bool | None
     """True for a driver whose messages have an address: his own, or the company's."""
@@ -45,6 +47,7 @@ class SetUp(NamedTuple):
 
 
 class _Made(NamedTuple):
+    time_zone: bool | None
     vehicles: bool | None
     drivers: bool | None
     positions: bool | None
@@ -56,7 +59,8 @@ class _Made(NamedTuple):
 _MADE = Statement(
     _Made,
     """
-    SELECT EXISTS (SELECT FROM vehicles WHERE company_id = %(company)s AND retired_at IS NULL) AS vehicles,
+    SELECT EXISTS (SELECT FROM companies WHERE id = %(company)s AND time_zone <> 'UTC') AS time_zone,
+           EXISTS (SELECT FROM vehicles WHERE company_id = %(company)s AND retired_at IS NULL) AS vehicles,
            EXISTS (SELECT FROM drivers d JOIN companies c ON c.id = d.company_id WHERE d.company_id = %(company)s
                AND d.retired_at IS NULL AND (d.contact <> '' OR c.message_url <> '')) AS drivers,
            EXISTS (SELECT FROM connectors WHERE company_id = %(company)s) OR EXISTS (SELECT

@@ -12,6 +12,7 @@ from domain.accounts.users import (
     EVERYBODY,
     MAY_DISPATCH,
     MAY_EDIT_FLEET,
+    MAY_EDIT_POLICY,
     MAY_MANAGE_CONNECTORS,
     MAY_MANAGE_KEYS,
     MAY_MATCH,
@@ -87,6 +88,12 @@ def _done(set_up: SetUp) -> list[bool]:
 
 
 _STEPS: tuple[tuple[str, str, str, Collection[Role]], ...] = (
+    (
+        "Set the time zone of your company",
+        "/policy",
+        "It is UTC until then. Times of messages and files, and the days of deals, taxes and reports, go by it.",
+        MAY_EDIT_POLICY,
+    ),
     (
         "Add the vehicles of your fleet",
         "/vehicles",

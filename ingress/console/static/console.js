@@ -13,6 +13,18 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// The browser's time zone, offered to a company that has another one.
+const ownZone = document.getElementById("own-zone");
+if (ownZone) {
+  const typed = document.querySelector("input[name=time_zone]"), offer = ownZone.querySelector("button");
+  offer.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  ownZone.hidden = typed.value === offer.textContent;
+  offer.addEventListener("click", () => {
+    typed.value = offer.textContent;
+    ownZone.hidden = true;
+  });
+}
+
 // Only one menu of a row is open at a time, and Escape closes it.
 document.addEventListener("toggle", (event) => {
   const opened = event.target;

@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from domain.accounts.companies import create_company
+from domain.accounts.companies import create_company, set_policy
 from domain.accounts.policy import Policy
 from domain.ids import new_id
 from domain.lifecycle import Role
 from tests.domain.helpers import imported, planned_by_hand
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.ingress.console.conftest import World, words
 
 
@@ -42,7 +42,12 @@ def test_a_new_company_sees_the_steps_to_its_first_plan(world: World) -> None:
         empty = Fleet(create_company(connection, Policy(name="New Freight")), nobody, nobody)
     page = words(world.browser(Role.OWNER, empty).look("/overview"))
     assert "The steps to your first plan" in page
-    assert "1 Add the vehicles of your fleet next" in page
+    assert "1 Set the time zone of your company next" in page
+    with world.database.transaction() as connection:
+        set_policy(connection, empty.company_id, Policy(time_zone="America/Denver"), DOT)
+    page = words(world.browser(Role.OWNER, empty).look("/overview"))
+    assert "✓ Set the time zone of your company done" in page
+    assert "2 Add the vehicles of your fleet next" in page
     fleet, now = world.new_fleet(), datetime.now(UTC)
     browser = world.browser(Role.OWNER, fleet)
     assert "✓ Add the vehicles of your fleet done" in words(browser.look("/overview"))
@@ -50,7 +55,7 @@ def test_a_new_company_sees_the_steps_to_its_first_plan(world: World) -> None:
         route_id = imported(connection, fleet.live, now=now, start=now + timedelta(hours=1))
     page = words(browser.look("/overview"))
     assert "✓ Make an API key for your TMS done" in page, "the route came by a file"
-    assert "7 See the first plan" in page
+    assert "8 See the first plan" in page
     with world.database.transaction() as connection:
         planned_by_hand(connection, route_id, now=now)
     assert "The steps to your first plan" not in words(browser.look("/overview"))

@@ -22,7 +22,7 @@ def test_the_routes_of_a_day_are_counted_in_the_companys_zone(connection: Connec
 
 def test_a_company_without_routes_is_not_set_up(connection: Connection, fleet: Fleet) -> None:
     set_up = read_set_up(connection, fleet.company_id, now=NOW)
-    assert set_up._replace(stations=None) == (True, False, None, False, False, False, False)
+    assert set_up._replace(stations=None) == (False, True, False, None, False, False, False, False)
     route_id = imported(connection, fleet.live, now=NOW)
     set_up = read_set_up(connection, fleet.company_id, now=NOW)
     assert (set_up.routes, set_up.plans) == (True, False)
