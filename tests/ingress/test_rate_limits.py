@@ -186,10 +186,10 @@ def test_requests_pass_uncounted_and_without_a_wait_while_redis_is_away(key_id: 
         assert limiter.take([key_id, key_id]) == [None, None]
 
         def take_often() -> None:
-            for _ in range(1000):
+            for _ in range(100):
                 assert limiter.take([key_id]) == [None]
 
-        assert takes_less(0.9, take_often)
+        assert takes_less(3, take_often)  # each would take 0.17 s
 
 
 def test_after_redis_is_back_requests_are_counted_again(limiter: BlockingLimiter, key_id: UUID) -> None:
