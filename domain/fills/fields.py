@@ -24,7 +24,7 @@ def _field(
     return RecordField(name, label, kind, tuple(usual_names.split("|")), is_alone, other_values)
 
 
-_WIDE_NAMES = {"tractor": ("Diesel", "Tractor"), "reefer": ("Reefer", "Reefer Fuel"), "def": ("DEF",)}
+_WIDE_NAMES = {"tractor": ("Diesel", "DSL", "Tractor"), "reefer": ("Reefer", "Reefer Fuel"), "def": ("DEF",)}
 """Names of fuels in columns such as `DEF Gallons`, which stand side by side."""
 
 
@@ -98,7 +98,7 @@ FILL_FIELDS = RecordFields(
             "code",
             "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
             "|Custom Vehicle/Asset ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number|Tractor #|Asset"
-            "|Asset ID|Equipment"
+            "|Asset ID|Asset Number|Asset #|Equipment"
             "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
             other_values=_MEASURES,
         ),
@@ -196,8 +196,8 @@ FILL_FIELDS = RecordFields(
             "amount",
             "amount that was paid, after discounts",
             "amount",
-            "Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt|Amount Paid|Total Paid"
-            "|Invoice Total|Amount Due|Total Amount Due|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
+            "Total Amount Due|Amount Due|Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt"
+            "|Amount Paid|Total Paid|Invoice Total|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
             "|Amount|Fuel Cost|Fuel Amount|Cost|Montant net|Montant total|Montant",
         ),
         _field(

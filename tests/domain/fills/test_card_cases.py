@@ -242,6 +242,11 @@ CLEAN: list[tuple[str, Read]] = [
     ),
     ("atob.csv", Read("generic", [("Truck 1", "NV", "tractor", 90.345, 490.48)], 1, {}, [])),
     (
+        "audit_export.csv",
+        Read("generic", [("4101", "IN", "tractor", 100.5, 420.0), ("4101", "IN", "other", 20.0, 70.4)], 0, {}, [2, 3]),
+    ),
+    ("dispatch_columns.csv", Read("generic", [("4101", "NE", "tractor", 100.5, 391.85)], 0, {}, [])),
+    (
         "fleetio.csv",
         Read(
             "generic",
