@@ -210,7 +210,7 @@ async def push_all(
         async with asyncio.TaskGroup() as tasks:
             for sender in places:
                 tasks.create_task(work(sender))
-    except* errors.FuelrouteError as group:
+    except ExceptionGroup as group:
         raise group.exceptions[0] from None
     return outcomes
 
