@@ -44,12 +44,12 @@ def run(command: list[str], client: Client, **environment: str) -> str:
 
 @pytest.fixture
 def departing(client: Client, service: Service) -> Iterator[Client]:
-    """The client of a company whose truck stands at the first stop as soon as the route of the example is there."""
+    """The client of a company whose truck stands at the first stop once the route of the example is a draft."""
     store_prices(service)
 
     def arrive() -> None:
         with service.client(client.fleet) as other:
-            path = "/v1/routes?externalId=LOAD-4711"
+            path = "/v1/routes?externalId=LOAD-4711&status=draft"
             eventually(lambda: other.get(path).json()["total"], lambda count: count == 1, wanted="the route")
             other.post_fixes(JOLIET, fuelPercent=60, at=datetime.now(UTC))
 
