@@ -141,7 +141,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     began = sum(os.times()[:4])
     result = yield
     taken = sum(os.times()[:4]) - began
-    if "not slow" in item.config.option.markexpr and taken > 2:
+    if "not slow" in item.config.option.markexpr and taken > 5:
         pytest.fail(f"{taken:.1f} s of processor time: mark it `slow`, which begins at 0.3 s")
     return result
 
