@@ -341,7 +341,7 @@ _LEFT = ": the station is left as it is"
 
 def _pass_far_places(connection: Connection, told: _ToldStations, report: ImportReport) -> set[str]:
     """Pass over the rows whose place is far from where their station is known. Returns the ids of those stations."""
-    degree = MOST_MOVED_MILES / 70  # of latitude, and less of longitude
+    degree = MOST_MOVED_MILES / 100  # one way a move has at least 0.7 of its miles, and a degree has at most 69.5
     moved = connection.execute(
         "SELECT new.station_id, new.latitude, new.longitude, stored.latitude, stored.longitude FROM staged_stations new"
         " JOIN stations stored ON stored.station_id = new.station_id"

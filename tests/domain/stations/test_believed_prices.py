@@ -245,6 +245,15 @@ def test_a_file_moves_no_known_station_far_away_unless_somebody_has_looked(
     assert placed(connection)["1"] == (31.5, -97.1)
 
 
+def test_a_file_moves_no_known_station_six_miles_aslant(connection: Connection, load: Load) -> None:
+    load("1,A,Pilot,Gary,IN,41.6,-87.3,3.999")
+
+    report = load("1,A,Pilot,Gary,IN,41.67,-87.23,3.999")
+
+    assert [one.line for one in report.rejected] == [2]
+    assert placed(connection) == {"1": (41.6, -87.3)}
+
+
 def test_a_place_far_away_that_is_typed_is_stored_once_checked(connection: Connection, now: datetime) -> None:
     insert_station(connection, StationFileRow("a", "A", 41.6, -87.3, "Pilot"), DOT, now=now)
     moved = StationFileRow("a", "A", 41.6, -86.3, "Pilot")
