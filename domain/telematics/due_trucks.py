@@ -169,7 +169,8 @@ def make_trucks_due(
     """Makes the trucks due whose new fixes may move a route, and has them processed after the commit.
 
     `feed` has stored these fixes before, and so locked the tracks. This is a statement of its own, for a route may be
-    imported at the same time: either this statement sees the route, or the import sees the fixes.
+    imported at the same time: either this statement sees the route, or the import sees the fixes. For the first fix of
+    a silent truck, neither may be; so the feed lets it wait for the sweep.
     """
     if not fixes:
         return

@@ -14,6 +14,7 @@ from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.telematics import arrivals
 from domain.telematics.due_trucks import NewFixes, make_trucks_due
+from domain.telematics.rechecks import SILENT_AFTER
 
 
 class Feed(NamedTuple):
@@ -168,23 +169,33 @@ _STORE = Statement(
         ON CONFLICT DO NOTHING
         RETURNING vehicle_id, recorded_at
     ), track AS (
-        INSERT INTO tracks AS t (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)
+        INSERT INTO tracks AS t (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude,
+                                 unprocessed_from, unprocessed_since)
         SELECT DISTINCT ON (vehicle_id) %(company_id)s::uuid, vehicle_id, %(environment)s,
-               min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude
+               min(recorded_at) OVER (PARTITION BY vehicle_id), recorded_at, latitude, longitude,
+               min(recorded_at) OVER (PARTITION BY vehicle_id), %(now)s
         FROM fix WHERE (SELECT count(*) FROM stored) > 0
         ORDER BY vehicle_id, recorded_at DESC
         ON CONFLICT (vehicle_id, environment) DO UPDATE SET
             oldest_at = least(t.oldest_at, excluded.oldest_at),
             newest_at = greatest(t.newest_at, excluded.newest_at),
             latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
-            longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END
+            longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END,
+            unprocessed_from = CASE WHEN t.newest_at < %(silent_before)s
+                THEN least(t.unprocessed_from, excluded.unprocessed_from) ELSE t.unprocessed_from END,
+            unprocessed_since = CASE WHEN t.newest_at < %(silent_before)s
+                THEN coalesce(t.unprocessed_since, %(now)s) ELSE t.unprocessed_since END
     )
     SELECT count(*) AS number, array_agg(vehicle_id::text) FILTER (WHERE few) AS vehicles,
            array_agg(recorded_at) FILTER (WHERE few) AS recorded_at
     FROM stored, (SELECT count(*) < %(fixes)s AS few FROM stored) AS of_them
     """,
 )
-"""All fixes are stored before the first track is locked, because the statement counts them first. Otherwise two
+"""The first fix of a silent truck waits for the sweep, wherever it is, and no job is put for it: a route of the truck
+may be imported at the same time, and then neither that import nor `make_trucks_due` sees the other. Ten seconds later
+the import has committed. It has locked the tracks of other trucks, so that their fixes wait for its commit.
+
+All fixes are stored before the first track is locked, because the statement counts them first. Otherwise two
 requests with the same fixes would deadlock."""
 
 
@@ -206,6 +217,7 @@ def _store(connection: Connection, tenant: Tenant, fixes: NewFixes, *, now: date
             "fuel_percents": as_array(position.fuel_percent for position in positions),
             "accuracies_meters": as_array(position.accuracy_meters for position in positions),
             "fixes": len(fixes),
+            "silent_before": now - SILENT_AFTER if tenant.environment is Environment.LIVE else None,
             "now": now,
         },
     )

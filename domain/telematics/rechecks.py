@@ -1,7 +1,7 @@
 """Trucks whose last positions are processed again: a stop where the truck stands may count from now on."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -13,6 +13,9 @@ from domain.queue.jobs import JOB_TRUCKS, after_commit, in_batches, process_posi
 
 STANDING_MINUTES = 15
 """A fix within these minutes says where a truck stands now."""
+SILENT_AFTER = timedelta(minutes=STANDING_MINUTES - 1)
+"""A live truck that has sent nothing for so long is silent: an import may take it for one that stands nowhere. A minute
+less, because the feed and the import read their clocks at different moments."""
 
 
 class WaitingAgain(NamedTuple):
@@ -55,10 +58,12 @@ _RECHECK_IMPORTED = Statement(
     WaitingAgain,
     _RECHECK.format(
         moved="r.imported_at = %(now)s",
-        looked_at=f"newest_at >= %(now)s - {_MINUTES} OR unprocessed_from IS NOT NULL OR {_LET_GO}",
+        looked_at=f"environment = 'sandbox' OR newest_at >= %(now)s - {_MINUTES}"
+        f" OR unprocessed_from IS NOT NULL OR {_LET_GO}",
         since=_LATELY,
     ),
 )
+"""The sandbox's time is simulated, so any of its tracks may have a fix that has just come in."""
 _RECHECK_LEFT = Statement(
     WaitingAgain,
     _RECHECK.format(
@@ -86,8 +91,9 @@ def recheck_trucks(
 
 def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[WaitingAgain]:
     """Rechecks the trucks of those of the routes that are imported at `now`: the trucks that the routes have left, and
-    those that have sent a fix lately. The trucks are for `process_trucks`. They are not read here, so that the
-    statement can go out together with the one that imports."""
+    those that have sent a fix lately. These are locked, so that the feed's next fix sees the draft; the first fix of a
+    silent truck waits for the sweep, which sees it. The trucks are for `process_trucks`. They are not read here, so
+    that the statement can go out together with the one that imports."""
     return _RECHECK_IMPORTED.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 

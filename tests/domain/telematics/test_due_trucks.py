@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import Job, process_positions_job
+from domain.queue.jobs import SWEEP_GRACE, Job, process_positions_job
 from domain.settings import Settings
 from domain.telematics.arrivals import TruckRoute, current_route
+from domain.telematics.tracks import lost_processing
 from tests.conftest import own_database
 from tests.domain.helpers import imported, north_of, positions_at, post
 from tests.domain.trucks import HOME, active_route, hours, minutes, position, process, stand_at
@@ -21,11 +22,40 @@ from tests.repeatable import examples
 from tests.rows import named, rows_read
 
 
-def test_a_truck_without_an_open_route_causes_no_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
+def heard_of(connection: Connection, settings: Settings, fleet: Fleet, at: datetime) -> None:
+    """Truck 101 has sent a fix from far away, so that its next one is not the first after a silence."""
+    away = north_of(HOME, 100_000)
+    post(connection, fleet.live, [Position(away.latitude, away.longitude, at, unit_number="101")], now=at)
+    process(connection, settings, fleet, now=at)
+    jobs_of(connection)
+
+
+def test_a_truck_without_an_open_route_causes_no_job(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
+    heard_of(connection, settings, fleet, now - minutes(1))
 
     post(connection, fleet.live, [position(now, unit_number="101")], now=now)
     assert jobs_of(connection) == []
+
+
+def test_the_first_fix_after_a_silence_waits_for_the_sweep_because_its_route_may_be_imported_meanwhile(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    def found_by_the_sweep(at: datetime, *, live: bool = True) -> bool:
+        tenant = fleet.live if live else fleet.sandbox
+        post(connection, tenant, positions_at(JOLIET, at, count=1), now=at)
+        assert jobs_of(connection) == []
+        lost = lost_processing(connection, now=at + SWEEP_GRACE).get((tenant.environment, fleet.company_id))
+        process(connection, settings, fleet, now=at, live=live)
+        return lost == [fleet.trucks[0]]
+
+    assert found_by_the_sweep(now)
+    assert not found_by_the_sweep(now + minutes(13))
+    assert found_by_the_sweep(now + minutes(28))
+    assert found_by_the_sweep(now, live=False)
+    assert not found_by_the_sweep(now + hours(5), live=False)  # its time is simulated: the import looks at any track
 
 
 def test_the_trucks_of_open_routes_are_processed_by_one_job(
@@ -78,6 +108,7 @@ def test_fixes_far_from_every_stop_are_stored_and_not_processed(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     imported(connection, fleet.live, now=now, stops=[JOLIET, NEWARK])
+    heard_of(connection, settings, fleet, now - minutes(10))
 
     def jobs(meters: float, at: datetime) -> list[Job]:
         place = north_of(HOME, meters)
@@ -94,7 +125,7 @@ def test_fixes_far_from_every_stop_are_stored_and_not_processed(
     stand_at(
         connection, settings, fleet, {"latitude": HOME.latitude + 0.1, "longitude": HOME.longitude}, now + hours(1)
     )
-    assert jobs(50_000, now + hours(2)) == []
+    assert jobs(50_000, now + hours(1) + minutes(10)) == []
     assert jobs(60_000, now + minutes(9)) == processed  # late, and older than the departure
 
 
@@ -164,7 +195,12 @@ OpenRoutes = list[tuple[float, bool, int]]
     st.lists(st.tuples(st.sampled_from([-20.0, -5.0, -1.0, -0.1, 0.0]), st.integers(0, 5)), min_size=1, max_size=4),
 )
 def test_every_fix_that_can_move_the_current_route_makes_its_truck_due(
-    connection: Connection, fleet: Fleet, now: datetime, open_routes: OpenRoutes, sent: list[tuple[float, int]]
+    connection: Connection,
+    fleet: Fleet,
+    settings: Settings,
+    now: datetime,
+    open_routes: OpenRoutes,
+    sent: list[tuple[float, int]],
 ) -> None:
     """The rule itself, over all open routes: `feed` reads only a few of them."""
     places = [north_of(HOME, 5000.0 * number) for number in range(6)]
@@ -188,6 +224,7 @@ def test_every_fix_that_can_move_the_current_route_makes_its_truck_due(
             )
             for at, place in fixes.items()
         ]
+        heard_of(connection, settings, fleet, now - minutes(1))
         post(connection, fleet.live, positions, now=now)
         (track,) = named(connection).execute(
             "SELECT unprocessed_from FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],)
