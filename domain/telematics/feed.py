@@ -14,7 +14,7 @@ from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.telematics import arrivals
 from domain.telematics.due_trucks import NewFixes, make_trucks_due
-from domain.telematics.rechecks import SILENT_AFTER
+from domain.telematics.rechecks import FIRST_FIX_AFTER
 
 
 class Feed(NamedTuple):
@@ -217,7 +217,7 @@ def _store(connection: Connection, tenant: Tenant, fixes: NewFixes, *, now: date
             "fuel_percents": as_array(position.fuel_percent for position in positions),
             "accuracies_meters": as_array(position.accuracy_meters for position in positions),
             "fixes": len(fixes),
-            "silent_before": now - SILENT_AFTER if tenant.environment is Environment.LIVE else None,
+            "silent_before": now - FIRST_FIX_AFTER if tenant.environment is Environment.LIVE else None,
             "now": now,
         },
     )

@@ -13,7 +13,7 @@ from domain.queue.jobs import JOB_TRUCKS, after_commit, in_batches, process_posi
 
 STANDING_MINUTES = 15
 """A fix within these minutes says where a truck stands now."""
-SILENT_AFTER = timedelta(minutes=STANDING_MINUTES - 1)
+FIRST_FIX_AFTER = timedelta(minutes=STANDING_MINUTES - 1)
 """A live truck that has sent nothing for so long is silent: an import may take it for one that stands nowhere. A minute
 less, because the feed and the import read their clocks at different moments."""
 
