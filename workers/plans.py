@@ -36,13 +36,19 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="plans.build", queue_name="plans")
     def build(route_id: str) -> None:
-        with context.about_route("plans.build", UUID(route_id)):
-            build_plan(context, UUID(route_id))
+        with (
+            context.about_route("plans.build", UUID(route_id)),
+            context.working_at(f"plans.build {route_id}") as is_fatal,
+        ):
+            build_plan(context, UUID(route_id), is_fatal=is_fatal)
 
     @dramatiq.actor(broker=broker, actor_name="plans.review", queue_name="plans")
     def review(route_id: str) -> None:
-        with context.about_route("plans.review", UUID(route_id)):
-            review_plan(context, UUID(route_id))
+        with (
+            context.about_route("plans.review", UUID(route_id)),
+            context.working_at(f"plans.review {route_id}") as is_fatal,
+        ):
+            review_plan(context, UUID(route_id), is_fatal=is_fatal)
 
     @dramatiq.actor(broker=broker, actor_name="plans.menu", queue_name="plans")
     def menu(plan_id: str) -> None:
@@ -53,11 +59,17 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         ask_for_reviews(context, UUID(company_id) if company_id is not None else None)
 
 
-def build_plan(context: Context, route_id: UUID) -> None:
+class WorkersDiedError(Exception):
+    """Workers have died over a plan, one after the other. This attempt counts as failed, and computes nothing."""
+
+
+def build_plan(context: Context, route_id: UUID, *, is_fatal: bool = False) -> None:
     """Computes and stores the first plan of a route. A failed attempt is counted, and the last one ends the route in
-    error."""
+    error. With `is_fatal`, the plan seems to kill its process, and the attempt fails."""
     now = clock.now()
     try:
+        if is_fatal:
+            raise WorkersDiedError
         with context.database.pipelined_transaction() as connection:
             task = first_plan.begin_plan(connection, route_id, wait=_wait(context), now=now)
         if task is None:
@@ -87,11 +99,13 @@ def build_plan(context: Context, route_id: UUID) -> None:
     log.info("plans.built", route_id=route_id, outcome=outcome)
 
 
-def review_plan(context: Context, route_id: UUID) -> None:
+def review_plan(context: Context, route_id: UUID, *, is_fatal: bool = False) -> None:
     """Replans a route on its way, or reviews its plan. Failed attempts are counted; after the last one the plan
-    stays."""
+    stays. With `is_fatal`, the new plan seems to kill its process, and the attempt fails."""
     now = clock.now()
     try:
+        if is_fatal:
+            raise WorkersDiedError
         with context.database.pipelined_transaction() as connection:
             due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(
                 connection, route_id, now=now

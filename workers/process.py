@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
+from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from domain.settings import Settings
 from domain.telemetry.health import Health
@@ -42,7 +43,8 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
     broker.add_middleware(companies)
     jobs = JobQueue.of(settings)
     with Database.of(settings, visible=companies.visible, put_jobs=jobs.put) as database:
-        context = Context(settings, database, jobs, companies)
+        unfinished = UnfinishedJobs(broker.url, broker.broker_id)
+        context = Context(settings, database, jobs, companies, unfinished)
         broker.add_middleware(WebhookHints(context))
         for queue in queues:  # a process loads only what its queues need
             importlib.import_module(f"workers.{queue}").register(broker, context)
@@ -64,6 +66,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         health.note_stopping()
         worker.stop(timeout=round(1000 * settings.worker_stop_seconds(sends_messages="messages" in queues)))
         presence.stop()
+        unfinished.close()
         broker.close()
     log.info("workers.stopped")
     return 0 if alive else 1

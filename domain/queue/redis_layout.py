@@ -22,6 +22,7 @@ Dramatiq's list. The keys of backlogs say `lane`: jobs of an earlier build may w
 | `QUEUE.laned` | number | jobs in all backlogs of the queue |
 | `fuelroute:rates:MINUTE` | hash | the jobs of a minute: `in NAME`, `done NAME`, `failed NAME` |
 | `fuelroute:alive` | hash | the sign of life of each worker, by its id: its connection, and a number that grows |
+| `fuelroute:unfinished` | hash | by a job: the worker that works at it or died over it, and how many died before |
 | `fuelroute:beats:workers` | hash | the heartbeat of each worker, by its id |
 | `fuelroute:beats:finished` | hash | when a job of each queue was last finished |
 | `fuelroute:beats:passes` | hash | the last run of each pass of the scheduler, by its name |
@@ -37,6 +38,7 @@ NAMESPACE = "dramatiq"
 
 DRAMATIQ_HEARTBEATS = f"{NAMESPACE}:__heartbeats__"
 SIGNS_OF_LIFE = "fuelroute:alive"
+UNFINISHED_JOBS = "fuelroute:unfinished"
 WORKER_HEARTBEATS = "fuelroute:beats:workers"
 LAST_FINISHED = "fuelroute:beats:finished"
 SCHEDULER_LAST_RUNS = "fuelroute:beats:passes"
@@ -238,6 +240,31 @@ result is the number of jobs, or -1 if the worker has shown another sign of life
 
 Keys: the namespace, the signs of life. Arguments: the worker, its last known sign of life (empty for any), the queues
 with their delayed ones."""
+
+_UNFINISHED_KEPT_SECONDS = 86_400
+
+BEGIN_JOB = f"""
+    local before = redis.call('hget', KEYS[1], ARGV[1])
+    local deaths = 0
+    if before then
+        local worker, died = string.match(before, '^(.*) (%d+)$')
+        deaths = tonumber(died) + 1 - redis.call('hexists', KEYS[2], worker)
+    end
+    redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. deaths)
+    redis.call('expire', KEYS[1], {_UNFINISHED_KEPT_SECONDS})
+    return deaths
+"""
+"""Notes that a worker begins a job, and returns how many workers have died over it since it last ended.
+
+Keys: the unfinished jobs, the signs of life. Arguments: the job, the worker."""
+
+END_JOB = """
+    local worker = string.match(redis.call('hget', KEYS[1], ARGV[1]) or '', '^(.*) %d+$')
+    return worker == ARGV[2] and redis.call('hdel', KEYS[1], ARGV[1]) or 0
+"""
+"""Notes that a worker has ended a job, unless another one has begun it since.
+
+Key: the unfinished jobs. Arguments: the job, the worker."""
 
 REPLAY = (
     _COUNT_ENTERED
