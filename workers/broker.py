@@ -8,7 +8,7 @@ fails when a new version changes one; Dramatiq is pinned below its next minor ve
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,9 +21,18 @@ from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Retries, ShutdownNotifications
 
 from domain.queue.dead_workers import SIGN_SECONDS, WorkerWatch
-from domain.queue.dramatiq_messages import COMPANY, JOB_ID
+from domain.queue.dramatiq_messages import COMPANY, ERROR, JOB_ID, is_readable, unreadable_letter
 from domain.queue.redis_clients import redis_client
-from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
+from domain.queue.redis_layout import (
+    DEAL,
+    GIVE_BACK,
+    NAMESPACE,
+    TELL_ERROR,
+    dead_letters_key,
+    messages_key,
+    taken_key,
+    waiting_key,
+)
 from domain.telemetry.logs import get_logger
 from workers.company_shares import CompanyShares
 from workers.telemetry import JobTelemetry
@@ -176,13 +185,28 @@ class WakingConsumer(dramatiq.Consumer):
 
     def _recover_lost_jobs(self) -> None:
         """Returns jobs to their queue that Redis notes as ours but that this process does not hold. Otherwise no worker
-        would run them, and no job of the same key could take their place."""
+        would run them, and no job of the same key could take their place. Those that cannot be read become dead
+        letters."""
         held = self._held.ids()  # read first: jobs that are let go now are no longer noted
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
         lost = {message_id.decode() for message_id in noted} - held
         if lost:
             log.warning("workers.lost_jobs_found", queue=self._queue_name, jobs=len(lost))
-            self._broker.do_requeue(self._queue_name, *lost)
+            self._broker.do_requeue(self._queue_name, *(lost - self._bury_unreadable(sorted(lost))))
+
+    def _bury_unreadable(self, lost: Sequence[str]) -> set[str]:
+        """Makes dead letters of those jobs whose messages cannot be read. Returns their ids."""
+        messages: Any = self._broker.client.hmget(messages_key(self._queue_name), lost)
+        unreadable = {
+            job_id: message
+            for job_id, message in zip(lost, messages, strict=True)
+            if message is not None and not is_readable(self._queue_name, message)
+        }
+        for job_id, message in unreadable.items():
+            log.error("workers.message_not_readable", queue=self._queue_name, id=job_id)
+            self._broker.do_nack(self._queue_name, job_id)
+            self._broker.tell_error(self._queue_name, job_id, unreadable_letter(self._queue_name, job_id, message))
+        return set(unreadable)
 
     def ack(self, message: Any) -> None:
         if message.options[JOB_ID] in self._broker.put_back:
@@ -198,8 +222,14 @@ class WakingConsumer(dramatiq.Consumer):
         self._broker.put_back.discard(message.options[JOB_ID])
 
     def nack(self, message: Any) -> None:
+        """Makes a dead letter of a job, with the error of its last attempt. A job without one is of another release."""
         self._settle(self._stock.nack, message)
+        message.options.setdefault(ERROR, f"This release has no job {message.actor_name}")
+        self._settle(self._tell_error, message)
         self._let_go(message)
+
+    def _tell_error(self, message: Any) -> None:
+        self._broker.tell_error(self._queue_name, message.options[JOB_ID], message.encode())
 
     def requeue(self, messages: Iterable[Any]) -> None:
         messages = list(messages)
@@ -249,7 +279,7 @@ class FuelrouteBroker(RedisBroker):
             ],
         )
 
-        self._deal, self._give_back = client.register_script(DEAL), client.register_script(GIVE_BACK)
+        self._deal, self._give_back, self._tell_error = map(client.register_script, (DEAL, GIVE_BACK, TELL_ERROR))
 
     def deal(self, queue: str) -> None:
         """Deals jobs from the companies' backlogs to the queue, at most as many of each company as this process may
@@ -259,6 +289,16 @@ class FuelrouteBroker(RedisBroker):
 
     def give_back(self, queue: str, company: str, redis_message_id: str) -> None:
         self._give_back(keys=[NAMESPACE], args=[queue, self.broker_id, company, redis_message_id])
+
+    def tell_error(self, queue: str, redis_message_id: str, message: bytes) -> None:
+        """Gives a dead letter a message that has the error."""
+        self._tell_error(keys=[dead_letters_key(queue)], args=[redis_message_id, message])
+
+    def do_fetch(self, queue_name: str, most: int) -> list[bytes]:
+        """The next messages of a queue for Dramatiq's consumer. It would die of one that cannot be read, so it gets
+        none; `_recover_lost_jobs` finds them."""
+        fetched: list[bytes | None] = super().__getattr__("do_fetch")(queue_name, most)  # type: ignore[no-untyped-call]
+        return [message for message in fetched if message is not None and is_readable(queue_name, message)]
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> dramatiq.Consumer:
         if queue_name in self.delay_queues:

@@ -6,11 +6,18 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import Struct
 
 from domain.text import printable, without_secrets
 
 JOB_ID = "redis_message_id"
 """The option in which Dramatiq's Redis broker keeps the id of a job."""
+
+ERROR = "traceback"
+"""The option with the error of the last attempt, in as many lines as Python prints. Dramatiq names it."""
+
+UNREADABLE = "unreadable"
+"""The name of a dead letter whose message could not be read. No such job exists."""
 
 COMPANY = "company_id"
 """The option that names the company in whose backlog a job waits."""
@@ -37,7 +44,7 @@ class StoredJob(NamedTuple):
     """When it was enqueued, or put back after a failed attempt."""
     attempts: int
     error: str
-    """The last line of the error of the last failed attempt but one; empty if there is none. Secrets are left out."""
+    """The last line of the error of the last failed attempt; empty if there is none. Secrets are left out."""
 
 
 def encode_message(
@@ -48,8 +55,9 @@ def encode_message(
     *,
     company: str | None = None,
     companies: Sequence[str] = (),
+    error: str = "",
 ) -> bytes:
-    """The message of a job that has not been tried yet."""
+    """The message of a job that has not been tried yet; with `error`, of a dead letter."""
     import dramatiq  # which commands that only read the queues do not load
 
     options: dict[str, Any] = {JOB_ID: job_id}
@@ -57,8 +65,43 @@ def encode_message(
         options[COMPANY] = company
     else:
         options[COMPANIES] = list(companies)
+    if error:
+        options[ERROR] = error
     message: dramatiq.Message[Any] = dramatiq.Message(queue, name, (), dict(payload), options)
     return message.encode()
+
+
+class _Options(Struct):
+    redis_message_id: str
+
+
+class _Message(Struct, forbid_unknown_fields=True):
+    """A message with which Dramatiq's workers can do something. They would die of another one."""
+
+    queue_name: str
+    actor_name: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    options: _Options
+    message_id: str
+    message_timestamp: float
+
+
+_READABLE = msgspec.json.Decoder(_Message)
+
+
+def is_readable(queue: str, message: bytes) -> bool:
+    """True if workers of that queue can read the message."""
+    try:
+        return _READABLE.decode(message).queue_name == queue
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def unreadable_letter(queue: str, job_id: str, message: bytes) -> bytes:
+    """The message of a dead letter that stands for one that cannot be read."""
+    error = f"This release cannot read the message {message[:200]!r}"
+    return encode_message(queue, UNREADABLE, {}, job_id, error=error)
 
 
 def read_message(queue: str, job_id: bytes | str, message: bytes) -> StoredJob | None:
@@ -73,7 +116,7 @@ def read_message(queue: str, job_id: bytes | str, message: bytes) -> StoredJob |
             dict(document["kwargs"]),
             datetime.fromtimestamp(options.get("requeue_timestamp", document["message_timestamp"]) / 1000, UTC),
             int(options.get("retries", 0)),
-            _last_line(str(options.get("traceback", ""))),
+            _last_line(str(options.get(ERROR, ""))),
         )
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError, OSError):
         return None

@@ -266,6 +266,15 @@ END_JOB = """
 
 Key: the unfinished jobs. Arguments: the job, the worker."""
 
+TELL_ERROR = """
+    if redis.call('zscore', KEYS[1], ARGV[1]) then
+        redis.call('hset', KEYS[1] .. '.msgs', ARGV[1], ARGV[2])
+    end
+"""
+"""Replaces the message of a dead letter by one that has the error. Nothing happens if the letter is not there.
+
+Key: the dead letters of a queue. Arguments: the id, the message."""
+
 REPLAY = (
     _COUNT_ENTERED
     + """

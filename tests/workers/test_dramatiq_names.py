@@ -11,7 +11,7 @@ from tests.service import eventually
 from tests.workers.one_queue import QUEUE, job
 
 CONSUMER_FIELDS = ("message_cache", "queued_message_ids", "outstanding_message_count", "prefetch")
-BROKER_FIELDS = ("broker_id", "client", "delay_queues", "namespace", "do_qsize", "do_requeue")
+BROKER_FIELDS = ("broker_id", "client", "delay_queues", "namespace", "do_fetch", "do_nack", "do_qsize", "do_requeue")
 WORKER_FIELDS = ("consumers", "queue_prefetch", "work_queue")
 
 
