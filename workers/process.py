@@ -64,6 +64,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         if not alive:
             log.error("workers.consumer_died")
         health.note_stopping()
+        unfinished.leave()
         worker.stop(timeout=round(1000 * settings.worker_stop_seconds(sends_messages="messages" in queues)))
         presence.stop()
         unfinished.close()

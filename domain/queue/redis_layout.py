@@ -250,13 +250,17 @@ BEGIN_JOB = f"""
         local worker, died = string.match(before, '^(.*) (%d+)$')
         deaths = tonumber(died) + 1 - redis.call('hexists', KEYS[2], worker)
     end
+    if deaths > 0 and ARGV[3] == '' then
+        return deaths
+    end
     redis.call('hset', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. deaths)
     redis.call('expire', KEYS[1], {_UNFINISHED_KEPT_SECONDS})
     return deaths
 """
-"""Notes that a worker begins a job, and returns how many workers have died over it since it last ended.
+"""Returns how many workers have died over a job since it last ended, and notes that a worker begins it. A job over
+which one has died is noted only where it has its turn.
 
-Keys: the unfinished jobs, the signs of life. Arguments: the job, the worker."""
+Keys: the unfinished jobs, the signs of life. Arguments: the job, the worker, `turn` or an empty string."""
 
 END_JOB = """
     local worker = string.match(redis.call('hget', KEYS[1], ARGV[1]) or '', '^(.*) %d+$')
@@ -265,6 +269,18 @@ END_JOB = """
 """Notes that a worker has ended a job, unless another one has begun it since.
 
 Key: the unfinished jobs. Arguments: the job, the worker."""
+
+LEAVE_JOBS = """
+    local noted = redis.call('hgetall', KEYS[1])
+    for i = 1, #noted, 2 do
+        if string.match(noted[i + 1], '^(.*) %d+$') == ARGV[1] then
+            redis.call('hdel', KEYS[1], noted[i])
+        end
+    end
+"""
+"""Forgets the jobs that a worker works at: it stops in order, which is no death.
+
+Key: the unfinished jobs. Argument: the worker."""
 
 TELL_ERROR = """
     if redis.call('zscore', KEYS[1], ARGV[1]) then

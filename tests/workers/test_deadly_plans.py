@@ -2,7 +2,10 @@
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,6 +60,11 @@ class Company:
             review_requests.of_routes(connection, [route_id], now=self.now)
         return route_id
 
+    def failed_attempts(self, route_id: UUID) -> int:
+        with self.database.transaction() as connection:
+            query = "SELECT FROM route_events WHERE route_id = %s AND kind = 'plan_failed'"
+            return connection.execute(query, (route_id,)).rowcount
+
     def route(self, route_id: UUID) -> Any:
         with self.database.transaction() as connection:
             return route_row(connection, route_id)
@@ -70,12 +78,14 @@ def company(settings: Settings, server: Server, queue: JobQueue, now: datetime) 
 
 
 def _work(settings: Settings, deadly: UUID) -> None:
-    """A worker of plans that a plan of one route kills."""
+    """A worker of plans that a plan of one route kills, before others end that began beside it."""
     plan = Planner.plan
 
     def plan_or_die(self: Planner, task: PlanTask, now: datetime) -> Any:
         if task.route.id == deadly:
+            time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(1)
         return plan(self, task, now)
 
     Planner.plan = plan_or_die  # type: ignore[method-assign]  # in this process alone
@@ -88,8 +98,10 @@ def test_a_plan_that_kills_its_worker_is_put_off_and_other_plans_are_made(
     company: Company, queue: JobQueue, kind: str
 ) -> None:
     deadly = company.arrived_route() if kind == "first plan" else company.reviewed_route()
+    beside = [company.arrived_route() for _ in range(3)]
     company_id = company.route(deadly).company_id
     queue.put(build_plan_job(deadly, company_id) if kind == "first plan" else review_plan_job(deadly, company_id))
+    queue.put(*(build_plan_job(one, company.route(one).company_id) for one in beside))
     deaths, worker = 0, fork(_work, company.settings, deadly)
 
     def supervised() -> Any:
@@ -103,11 +115,13 @@ def test_a_plan_that_kills_its_worker_is_put_off_and_other_plans_are_made(
         other = company.arrived_route()
         queue.put(build_plan_job(other, company.route(other).company_id))
         eventually(lambda: company.route(other).status, lambda status: status != "draft")
+        eventually(lambda: {company.route(one).status for one in beside}, lambda statuses: "draft" not in statuses)
         assert worker.is_alive()
     finally:
         worker.terminate()
         worker.join()
 
+    assert [company.failed_attempts(one) for one in beside] == [0, 0, 0]
     assert deaths == 2
     assert put_off.attempts == 1
     due_at = put_off.retry_at if kind == "first plan" else put_off.review_at
@@ -129,10 +143,12 @@ class Workers:
     def working_at(self, job: str, name: str) -> AbstractContextManager[bool]:
         return self._of[name].working_at(job)
 
-    def dies_over(self, job: str, name: str) -> bool:
-        """A worker begins a job and dies. Returns what it was told."""
+    def dies_over(self, job: str, name: str, *, in_order: bool = False) -> bool:
+        """A worker begins a job and dies, or stops in order. Returns what it was told."""
         self._never_left.append(self.working_at(job, name))
         is_fatal = self._never_left[-1].__enter__()
+        if in_order:
+            self._of[name].leave()
         self._queue.client.hdel(SIGNS_OF_LIFE, name)
         return is_fatal
 
@@ -167,6 +183,30 @@ def test_a_job_that_living_workers_run_at_once_is_not_fatal(workers: Workers) ->
         for name in ("second", "third", "second"):
             with workers.working_at("plan", name) as is_fatal:
                 assert not is_fatal
+
+
+def test_jobs_over_which_one_worker_died_take_turns_so_that_the_next_death_counts_for_one(workers: Workers) -> None:
+    workers.dies_over("deadly", "first")
+    workers.dies_over("beside", "first")
+    begun = threading.Event()
+
+    def work_beside() -> bool:
+        with workers.working_at("beside", "second") as is_fatal:
+            begun.set()
+            return is_fatal
+
+    with ThreadPoolExecutor(1) as threads:
+        with workers.working_at("deadly", "second"), workers.working_at("third", "second"):
+            ending = threads.submit(work_beside)
+            assert not begun.wait(0.5), "it waits for its turn, and the third job for none"
+        assert not ending.result()
+
+
+def test_a_worker_that_stops_in_order_does_not_die_over_its_jobs(workers: Workers) -> None:
+    for name in ("first", "second"):
+        workers.dies_over("plan", name, in_order=True)
+    with workers.working_at("plan", "third") as is_fatal:
+        assert not is_fatal
 
 
 def test_without_redis_no_job_is_fatal() -> None:
