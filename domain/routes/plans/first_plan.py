@@ -18,8 +18,10 @@ from domain.planning.plan_tasks import PlanTask, RouteToPlan, load_plan_task
 from domain.planning.stored_plans import await_menu, store_plan
 from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, make_menu_job, send_message_job
 from domain.routes import transitions
+from domain.routes.plans import review_requests
 from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.stations.corridor_offers import Corridor
+from domain.stations.price_sets import newest_price_set
 
 PlanOutcome = Literal["planned", "infeasible", "outdated"]
 
@@ -74,6 +76,8 @@ def finish_plan(
 
     `outdated`: nothing is stored. The route was changed while the plan was computed, and the change has enqueued the
     work that is due now; or a station of the plan was closed, and the plan is computed once more.
+
+    Prices that came meanwhile have the plan reviewed: reviews were asked for only where a route had a plan by then.
     """
     route = task.route
     if not transitions.lock_for_plan(connection, route.id, route.revision):
@@ -89,6 +93,8 @@ def finish_plan(
         return "infeasible"
     transitions.planned(connection, route.id, plan_id, plan.inputs.road_miles)
     queue_message_of(connection, route, plan_id, plan, now=now)
+    if newest_price_set(connection, route.company_id) != (corridor.price_set or 0):
+        review_requests.of_routes(connection, [route.id], now=now)
     return "planned"
 
 

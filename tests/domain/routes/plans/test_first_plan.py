@@ -16,12 +16,18 @@ from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.trips import drive_trip
-from domain.queue.jobs import build_plan_job, make_menu_job, process_positions_job, send_message_job
+from domain.queue.jobs import (
+    build_plan_job,
+    make_menu_job,
+    process_positions_job,
+    review_plan_job,
+    send_message_job,
+)
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes import transitions
-from domain.routes.plans import first_plan
+from domain.routes.plans import first_plan, review_requests, reviews
 from domain.routes.plans.closed_stations import close_station
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
@@ -336,3 +342,24 @@ def test_no_driver_is_sent_to_a_station_that_was_closed_while_his_first_plan_was
     assert first_plan.finish_plan(connection, again, *build(connection, again, now=then), now=then) == "planned"
     (shown,) = connection.execute("SELECT station_ids FROM plans WHERE route_id = %s", (route_id,)).fetchall()
     assert station_id not in shown[0]
+
+
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize("are_imported", [False, True])
+def test_prices_that_are_imported_while_a_first_plan_is_computed_have_it_reviewed(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, are_imported: bool
+) -> None:
+    route_id, then = arrived(connection, fleet, settings, now, fuel_percent=40), now + timedelta(minutes=1)
+    task = task_of(connection, route_id, then)
+    corridor, plan = build(connection, task, now=then)
+    if are_imported:
+        put_demo_stations(connection, now=then)
+        review_requests.after_price_changes(connection, None, now=then)
+    jobs_of(connection)
+
+    assert first_plan.finish_plan(connection, task, corridor, plan, now=then) == "planned"
+
+    asked = [job for job in jobs_of(connection) if job.name == "plans.review"]
+    assert asked == [review_plan_job(route_id, fleet.company_id)] * are_imported
+    review = reviews.begin_review(connection, route_id, now=then)
+    assert (review is not None) == are_imported
