@@ -22,7 +22,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 def run_replay(context: Context, replay_id: UUID, chain: int, company_id: UUID) -> None:
     """Solves one portion and asks for the next; without one left, finishes the replay. Portions of several companies
     take turns, since each asks for one job at a time."""
-    trips = solve_next_portion(context.database.transaction, replay_id, now=clock.now())
+    trips = solve_next_portion(context.database.transaction, replay_id, working_at=context.working_at, now=clock.now())
     if trips is not None:
         context.jobs.put(run_replay_job(replay_id, chain, company_id))
     elif finish_replay(context.database.transaction, replay_id, now=clock.now()):

@@ -4,7 +4,8 @@ A portion is a stretch of trips that is solved in about a second. Whoever solves
 that several processes work on one replay, and a portion whose process died is solved by another one. Solving a portion
 twice gives the same results, and the first ones stay."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -64,8 +65,19 @@ _TAKE = Statement(
 _STORE = Command("UPDATE replay_portions SET results = %s WHERE replay_id = %s AND number = %s AND results IS NULL")
 
 
-def solve_next_portion(transaction: Transaction, replay_id: UUID, *, now: datetime) -> int | None:
-    """Solve a portion that nobody is at work on. Returns how many trips it has; None where none is left to take."""
+WorkingAt = Callable[[str], AbstractContextManager[bool]]
+"""The work of a job by its name. It yields True where the job seems to kill its process."""
+
+
+def _never_fatal(_job: str) -> AbstractContextManager[bool]:
+    return nullcontext(False)
+
+
+def solve_next_portion(
+    transaction: Transaction, replay_id: UUID, *, working_at: WorkingAt = _never_fatal, now: datetime
+) -> int | None:
+    """Solve a portion that nobody is at work on. Returns how many trips it has; None where none is left to take. A trip
+    that kills the process which solves it is left out at last."""
     with transaction() as connection:
         taken = _TAKE.first(connection, {"replay_id": replay_id, "now": now, "until": now + _TAKEN})
         if taken is None:
@@ -73,7 +85,10 @@ def solve_next_portion(transaction: Transaction, replay_id: UUID, *, now: dateti
         trips = _trips_of(connection, taken)
         read = with_present_brands(connection, {trip.route_id: read_inputs(trip) for trip in trips})
     terms, zone = msgspec.convert(taken.terms, ReplayTerms), ZoneInfo(taken.time_zone)
-    results = [_result(trip, _solve(trip, read[trip.route_id], terms), zone) for trip in trips]
+    results = []
+    for trip in trips:
+        with working_at(f"replays.run {replay_id} {trip.route_id}") as is_fatal:
+            results.append(_result(trip, _solve(trip, read[trip.route_id], terms, is_fatal=is_fatal), zone))
     with transaction() as connection:
         _STORE.execute(connection, (pack_results(results), replay_id, taken.number))
     return len(results)
@@ -86,9 +101,12 @@ def _trips_of(connection: Connection, taken: _Taken) -> list[DrivenTrip]:
     return read_trips_between(connection, tenant, (taken.first_at, taken.first_id), (taken.last_at, taken.last_id))
 
 
-def _solve(trip: DrivenTrip, inputs: KeptTrip | TripOutcome, terms: ReplayTerms) -> Solved:
+def _solve(trip: DrivenTrip, inputs: KeptTrip | TripOutcome, terms: ReplayTerms, *, is_fatal: bool) -> Solved:
     if isinstance(inputs, TripOutcome):
         return Solved(inputs)
+    if is_fatal:
+        log.warning("replay.trip_kills_workers", route_id=trip.route_id)
+        return Solved(TripOutcome.UNREADABLE)
     try:
         return solve_sides(inputs, terms)
     except Exception as error:  # one trip must not hold up a quarter

@@ -4,14 +4,22 @@ them alone gives way to everything else on its machine."""
 import os
 import signal
 import sys
+from datetime import timedelta
 from multiprocessing.connection import Connection, Pipe
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
-from domain.replay import replays
+from domain.queue.redis_clients import redis_client
+from domain.queue.unfinished_jobs import UnfinishedJobs
+from domain.replay import portions, replays
+from domain.replay.driven_trips import DrivenTrip
+from domain.replay.portions import results_of
 from domain.replay.replays import REPLAYS, progress_of
+from domain.replay.solving import Solved, TripOutcome
 from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from domain.settings import Settings
 from domain.telemetry.health import Health
@@ -19,6 +27,7 @@ from tests.domain.planning.plans import NOW
 from tests.domain.replay.driven import ask_for_replay
 from tests.factories import make_fleet
 from tests.forking import fork
+from tests.workers.one_queue import Server
 from workers import process
 from workers.context import Context
 from workers.replays import run_replay
@@ -39,6 +48,46 @@ def test_each_job_solves_a_portion_and_asks_for_the_next(
         assert queue.length("replays").waiting == waiting, "no job is asked for once none is left"
     with database.transaction() as connection:
         assert REPLAYS.find(connection, fleet.company_id, replay_id).status == "finished"
+
+
+def test_a_trip_that_kills_its_worker_twice_is_left_out(
+    database: Database, settings: Settings, server: Server, queue: JobQueue
+) -> None:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=3)
+        query = "SELECT route_id FROM savings WHERE company_id = %s ORDER BY planned_at, route_id LIMIT 1 OFFSET 1"
+        ((deadly,),) = connection.execute(query, (fleet.company_id,)).fetchall()
+    exits = []
+    for name in ("first", "second", "third"):
+        worker = fork(_solve_until_dead, settings, server.url, name, replay_id, fleet.company_id, deadly)
+        worker.join(180)
+        exits.append(worker.exitcode)
+    assert exits == [-signal.SIGKILL, -signal.SIGKILL, 0]
+    with database.transaction() as connection:
+        outcomes = [result.solved.outcome for result in results_of(connection, replay_id)]
+        assert outcomes == [TripOutcome.COMPARED, TripOutcome.UNREADABLE, TripOutcome.COMPARED]
+        assert REPLAYS.find(connection, fleet.company_id, replay_id).status == "finished"
+
+
+def _solve_until_dead(
+    settings: Settings, redis_url: str, name: str, replay_id: UUID, company_id: UUID, deadly: UUID
+) -> None:
+    """A worker that a trip of the replay kills, unless it is left out. No other one is at work on the portion."""
+    solve = portions._solve
+
+    def solve_or_die(trip: DrivenTrip, *arguments: Any, is_fatal: bool) -> Solved:
+        if trip.route_id == deadly and not is_fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return solve(trip, *arguments, is_fatal=is_fatal)
+
+    portions._solve = solve_or_die  # type: ignore[assignment]  # in this process alone
+    portions._TAKEN = timedelta()
+    with Database.of(settings) as database, redis_client(redis_url) as client:
+        context = Context(settings, database, JobQueue(client), unfinished=UnfinishedJobs(redis_url, name))
+        for _ in range(2):
+            run_replay(context, replay_id, 0, company_id)
+    raise SystemExit(0)
 
 
 def test_the_session_of_a_process_of_replays_alone_becomes_nice_once_the_kernel_allows_it(settings: Settings) -> None:
