@@ -16,10 +16,12 @@ from domain.database.health import is_away
 from domain.database.options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.ids import shown_id
-from domain.lifecycle import PendingReason
+from domain.lifecycle import PendingReason, RouteStatus
+from domain.queue.jobs import SWEEP_GRACE
 from domain.routes.intake import holds, imports
 from domain.routes.intake.failed_imports import MAGIC_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
+from domain.telematics.rechecks import recheck_trucks
 from domain.telemetry import tracing
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import BATCH_ITEMS, ROUTES_IMPORTED
@@ -61,6 +63,7 @@ def import_due(context: Context, company_id: UUID | None = None) -> dict[UUID, I
         with context.database.pipelined_transaction() as connection:
             route_ids = holds.take_due_imports(connection, now=now, company_id=company_id)
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now)
+        _look_again(context, attempted, began_at=now)
         return _with_magic_failures(context, attempted, now=now)
     except Exception as error:
         if is_away(error):
@@ -129,6 +132,7 @@ def import_batch(
             else database.pipelined_transaction(limits=limits) as connection
         ):
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
+        _look_again(context, attempted, began_at=now)
         return _with_magic_failures(context, attempted, now=now)
     except Exception as error:
         if is_away(error):  # no fault of the routes: no attempt is counted
@@ -140,6 +144,16 @@ def import_batch(
             log.warning("imports.route_locked", route_id=route_ids[0])
             return {}
         return _record_failure(context, route_ids[0], now)
+
+
+def _look_again(context: Context, attempted: Mapping[UUID, ImportOutcome], *, began_at: datetime) -> None:
+    """Rechecks the trucks of an import that stood still before its commit: the sweep, which waits `SWEEP_GRACE` for it,
+    may have had a truck's first fix processed by then (`telematics.feed`)."""
+    drafts = [route_id for route_id, outcome in attempted.items() if outcome.status is RouteStatus.DRAFT]
+    now = clock.now()
+    if drafts and now - began_at > SWEEP_GRACE / 2:
+        with context.database.transaction() as connection:
+            recheck_trucks(connection, drafts, now=now)
 
 
 def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> dict[UUID, ImportOutcome]:

@@ -21,7 +21,8 @@ from domain.routes.intake import holds, imports
 from domain.routes.intake.imports import ImportOutcome
 from domain.settings import Settings
 from tests.conftest import own_database
-from tests.domain.helpers import positions_at, post, pushed, refusing, route_row
+from tests.domain.helpers import positions_at, post, pushed, refusing, route_row, visits_of
+from tests.domain.trucks import process
 from tests.factories import JOLIET, Fleet, make_fleet
 from tests.rows import named
 from workers.context import Context
@@ -202,6 +203,33 @@ def test_due_routes_are_imported_though_one_of_them_fails(undisturbed: Context, 
         RouteStatus.DRAFT,
     ]
     assert not outcomes.keys() & import_due(undisturbed).keys()  # the failed one is not due yet
+
+
+def test_an_import_that_stood_still_looks_again_at_its_trucks(
+    undisturbed: Context, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep has had the truck's first fix processed when the import commits."""
+    database, settings = undisturbed.database, undisturbed.settings
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+    (route_id,) = push(database, fleet, now - timedelta(minutes=1), "A")
+    import_routes = imports.import_routes
+
+    def import_and_stand_still(*arguments: Any, **more: Any) -> dict[UUID, ImportOutcome]:
+        outcomes = import_routes(*arguments, **more)
+        with database.transaction() as feed:
+            post(feed, fleet.live, positions_at(JOLIET, now, count=2), now=now)
+        with database.transaction() as worker:
+            process(worker, settings, fleet, now=now + timedelta(seconds=10))
+        monkeypatch.setattr("workers.imports.clock.now", lambda: now + timedelta(seconds=11))
+        return outcomes
+
+    monkeypatch.setattr(imports, "import_routes", import_and_stand_still)
+    assert statuses(import_due(undisturbed)) == {route_id: RouteStatus.DRAFT}
+
+    with database.transaction() as worker:
+        process(worker, settings, fleet, now=now + timedelta(seconds=11))
+        assert visits_of(worker, route_id) == {0: (now, None)}
 
 
 def test_jobs_that_run_at_the_same_time_take_different_routes(undisturbed: Context, now: datetime) -> None:
