@@ -34,7 +34,15 @@ from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
 from domain.stations.price_rows import PriceReport
 from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
-from domain.stations.price_sources import STILL_WRITTEN, PriceSource, SeenFile, lock_source, note_file, note_poll
+from domain.stations.price_sources import (
+    STILL_WRITTEN,
+    PriceSource,
+    SeenFile,
+    begin_poll,
+    lock_source,
+    note_file,
+    note_poll,
+)
 from domain.stations.prices import STALE_AFTER
 from domain.telemetry.logs import get_logger
 from domain.wording import counted
@@ -86,6 +94,7 @@ def poll_source(
     stored with it, and never raised."""
     with transaction() as connection:
         read_with = _read_with(connection, source)
+        begin_poll(connection, source, now=now)
     poll = _Poll(transaction, source, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
     try:
         with open_source(source, contacts.open(source.secret)) as opened, working_folder() as folder:

@@ -188,10 +188,11 @@ _RESUME = Command(
 _REMOVE = Command("DELETE FROM price_sources WHERE company_id = %s AND id = %s")
 _LOOKED = Command(
     "UPDATE price_sources SET looked_at = %(now)s, fault = %(fault)s::text, seen = coalesce(%(seen)s::jsonb, seen),"
-    " failures = CASE WHEN %(failed)s THEN failures + 1 ELSE 0 END,"
+    " failures = %(failures)s,"
     " failing_since = CASE WHEN %(fault)s::text IS NOT NULL THEN coalesce(failing_since, %(now)s) END"
     " WHERE company_id = %(company_id)s AND id = %(id)s"
 )
+_BEGIN = Command("UPDATE price_sources SET looked_at = %s, failures = %s WHERE company_id = %s AND id = %s")
 _CAME = Command("UPDATE price_sources SET file_at = %s WHERE company_id = %s AND id = %s")
 
 
@@ -264,6 +265,12 @@ def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequenc
     return _DUE.all(connection, {**waits, "now": now, "limit": limit})
 
 
+def begin_poll(connection: Connection, source: PriceSource, *, now: datetime) -> None:
+    """Counts a failure until `note_poll` stores the outcome. Otherwise a file that kills the scheduler would be read
+    again as soon as the scheduler is back."""
+    _BEGIN.execute(connection, (now, source.failures + 1, source.company_id, source.id))
+
+
 def note_poll(
     connection: Connection,
     source: PriceSource,
@@ -275,7 +282,8 @@ def note_poll(
 ) -> None:
     """Stores the outcome of a poll. `failed`: the source could not be read to the end. `seen` is None if it could not
     even be listed."""
-    values: dict[str, Any] = {"now": now, "fault": fault and fault[:1_000], "failed": failed}
+    values: dict[str, Any] = {"now": now, "fault": fault and fault[:1_000]}
+    values["failures"] = source.failures + 1 if failed else 0
     values["seen"] = as_json({name: list(one) for name, one in seen.items()}) if seen is not None else None
     _LOOKED.execute(connection, {**values, "company_id": source.company_id, "id": source.id})
 

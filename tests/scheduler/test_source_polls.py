@@ -85,11 +85,11 @@ def test_silent_servers_hold_up_neither_other_sources_nor_coming_prices_nor_the_
 
         assert files_of_a_pass() == 0
         eventually(files_of_a_pass, lambda files: files == 1)
-        assert source(passes, companies[0], "silent").failures == 0, "no pass waits for the silent ones"
+        assert source(passes, companies[0], "silent").fault is None, "no pass waits for the silent ones"
         with passes.database.transaction() as connection:
             ((retail,),) = connection.execute("SELECT retail_price FROM stations WHERE station_id = 'S'").fetchall()
         assert retail == 3.7
-    eventually(lambda: source(passes, companies[0], "silent").failures, bool)
+    eventually(lambda: source(passes, companies[0], "silent").fault, bool)
 
 
 def test_a_failure_on_our_side_is_noted_and_ends_no_pass(

@@ -14,7 +14,7 @@ from cryptography.fernet import Fernet
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
 from domain.needs import overdue
-from domain.stations import price_fetching
+from domain.stations import price_fetching, price_polling
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import poll_source
 from domain.stations.price_runs import latest_runs, refused_rows
@@ -214,6 +214,35 @@ def test_a_source_that_fails_is_asked_less_often_and_at_once_when_it_is_resumed(
     world.poll()
     assert (world.source.failures, world.source.failing_since, world.source.fault) == (0, None, None)
     assert (is_due(4), is_due(6)) == (False, True)
+
+
+def test_a_source_whose_file_kills_the_process_is_asked_less_often(
+    watched: World, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """Nothing runs after it, as after SIGKILL."""
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    def minutes_until_due() -> float:
+        with watched.database.transaction() as connection:
+            return next(
+                minutes
+                for minutes in range(100)
+                if due_sources(connection, now=watched.now + timedelta(minutes=minutes), limit=9)
+            )
+
+    monkeypatch.setattr(price_polling, "store_price_file", kill)
+    (folder / "prices.csv").write_text(HEADER + ROW)
+    watched.poll()
+    for minutes in (10, 20, 40, 60, 60):
+        with pytest.raises(Killed):
+            watched.poll()
+        assert minutes_until_due() == minutes
+    monkeypatch.undo()
+    watched.poll()
+    assert (watched.source.failures, minutes_until_due()) == (0, 5)
 
 
 def test_a_source_with_a_file_that_may_still_be_written_is_looked_at_again_soon(watched: World, folder: Path) -> None:
