@@ -181,9 +181,9 @@ _STORE = Statement(
             newest_at = greatest(t.newest_at, excluded.newest_at),
             latitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.latitude ELSE t.latitude END,
             longitude = CASE WHEN excluded.newest_at >= t.newest_at THEN excluded.longitude ELSE t.longitude END,
-            unprocessed_from = CASE WHEN t.newest_at < %(silent_before)s
+            unprocessed_from = CASE WHEN t.newest_at < %(silent_before)s AND t.newest_at < excluded.newest_at
                 THEN least(t.unprocessed_from, excluded.unprocessed_from) ELSE t.unprocessed_from END,
-            unprocessed_since = CASE WHEN t.newest_at < %(silent_before)s
+            unprocessed_since = CASE WHEN t.newest_at < %(silent_before)s AND t.newest_at < excluded.newest_at
                 THEN coalesce(t.unprocessed_since, %(now)s) ELSE t.unprocessed_since END
     )
     SELECT count(*) AS number, array_agg(vehicle_id::text) FILTER (WHERE few) AS vehicles,
@@ -193,7 +193,8 @@ _STORE = Statement(
 )
 """The first fix of a silent truck waits for the sweep, wherever it is, and no job is put for it: a route of the truck
 may be imported at the same time, and then neither that import nor `make_trucks_due` sees the other. Ten seconds later
-the import has committed. It has locked the tracks of other trucks, so that their fixes wait for its commit.
+the import has committed. It has locked the tracks of other trucks, so that their fixes wait for its commit. A parked
+truck's last fix that is sent again with new ones of other trucks is none: many systems send it every minute.
 
 All fixes are stored before the first track is locked, because the statement counts them first. Otherwise two
 requests with the same fixes would deadlock."""

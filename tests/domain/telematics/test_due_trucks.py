@@ -1,6 +1,7 @@
 """New positions make trucks due; finding them costs little."""
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
@@ -56,6 +57,25 @@ def test_the_first_fix_after_a_silence_waits_for_the_sweep_because_its_route_may
     assert found_by_the_sweep(now + minutes(28))
     assert found_by_the_sweep(now, live=False)
     assert not found_by_the_sweep(now + hours(5), live=False)  # its time is simulated: the import looks at any track
+
+
+def test_the_last_fix_of_a_parked_truck_that_is_sent_again_with_those_of_others_makes_nothing_wait(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    """Many systems send the last position of each truck every minute."""
+    parked = now - minutes(60)
+    heard_of(connection, settings, fleet, parked)
+    away = north_of(HOME, 100_000)
+
+    def send_all(at: datetime) -> list[UUID]:
+        last = Position(away.latitude, away.longitude, parked, unit_number="101")
+        post(connection, fleet.live, [last, position(at, unit_number="102")], now=at)
+        waiting = lost_processing(connection, now=at + SWEEP_GRACE).get(("live", fleet.company_id), [])
+        process(connection, settings, fleet, now=at)
+        return waiting
+
+    assert send_all(now) == [fleet.trucks[1]]
+    assert send_all(now + minutes(1)) == []
 
 
 def test_the_trucks_of_open_routes_are_processed_by_one_job(
