@@ -139,7 +139,7 @@ def _with_rebate(fills: list[WideFill], rebate: Decimal | None) -> list[WideFill
     if len(fills) == 1 and fills[0].told.net_amount is None:
         return [_discounted(fills[0], rebate)]
     if any(fill.told.net_amount is None or fill.told.gross_amount is None for fill in fills):
-        return fills  # nothing tells which fuel the rebate is for
+        return [fill._replace(is_amount_doubtful=bool(rebate)) for fill in fills]  # nothing tells whose rebate it is
     shares = [(fill.told.gross_amount or _ZERO) - (fill.told.net_amount or _ZERO) for fill in fills]
     adds_up = rebate is None or abs(abs(sum(shares, _ZERO)) - abs(rebate)) <= _CENTS * len(fills)
     return [

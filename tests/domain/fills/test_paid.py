@@ -11,6 +11,7 @@ from domain.files.csvfiles import ImportReport
 from domain.fills.card_files import AMOUNT_DOUBT, QUANTITY_DOUBT, FileFill, open_fill_file
 from domain.fills.paid import Paid, ToldFigures, paid_for
 from domain.fills.profiles import card_profile
+from tests.domain.csv_files import CsvFile
 from tests.domain.fills.cards import EFS_HEADER, NOW, efs
 
 CASES = Path(__file__).parents[2] / "cases" / "fills"
@@ -57,6 +58,13 @@ def test_number_1_diesel_is_tractor_fuel_and_reefer_fuel_stands_apart(tmp_path: 
     path = tmp_path / "comdata.csv"
     path.write_text("\n".join([",".join(row), ",".join(row.values())]) + "\n")
     assert figures(read(path, "comdata")) == [(2, "tractor", 150.14, 46817, ()), (2, "reefer", 20.0, 5500, ())]
+
+
+def test_without_net_columns_nothing_tells_which_of_several_fuels_a_rebate_is_for(csv_file: CsvFile) -> None:
+    """Each counted at its amount before the rebate, and nobody was asked."""
+    columns = "Date,Unit,State,Diesel Gallons,Diesel Cost,DEF Gallons,DEF Cost,Rebate Amount"
+    path = csv_file(columns, "11/21/2026,7,IL,90,360,5,20,36", "11/22/2026,7,IL,90,360,5,20,0")
+    assert [one.doubts for one in read(path, "generic")] == [(AMOUNT_DOUBT,), (AMOUNT_DOUBT,), (), ()]
 
 
 def test_without_net_columns_the_rebate_is_taken_off_the_only_fuel(tmp_path: Path) -> None:
