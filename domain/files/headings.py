@@ -71,14 +71,24 @@ def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields
 
 def _lacking(rows: Sequence[Row], index: int, profile: FileProfile, record: RecordFields) -> str:
     heading = heading_of(rows[index])
+    groups = missing_fields(field_places(heading, profile, record), rows[:index], profile, record)
     missing = " and ".join(
-        " or ".join(_named(name, profile, record) for name in group[:_MOST_NAMED_FIELDS])
-        for group in missing_fields(field_places(heading, profile, record), rows[:index], profile, record)
+        " or ".join(_named(name, profile, record) for name in group[:_MOST_NAMED_FIELDS]) for group in groups
     )
+    taken = "".join(f". {one}" for group in groups for one in _lookalikes(heading, group, record))
     return (
-        f"the profile {profile.name!r} needs a column {missing}; line {heading.line} names: {listed(heading)}. Choose "
-        "another profile, or map the columns and keep them as a profile"
+        f"the profile {profile.name!r} needs a column {missing}; line {heading.line} names: {listed(heading)}{taken}. "
+        "Choose another profile, or map the columns and keep them as a profile"
     )
+
+
+def _lookalikes(heading: Heading, group: Iterable[str], record: RecordFields) -> Iterator[str]:
+    """Sentences about columns that people take for a missing field."""
+    for field in filter(None, map(record.field, group)):
+        plain = set(map(plain_name, field.lookalikes))
+        found = [name for name in heading.names if plain_name(name) in plain]
+        if found:
+            yield f"{' and '.join(map(repr, found[:_MOST_NAMED_FIELDS]))} {field.lookalike_fault}"
 
 
 def listed(heading: Heading) -> str:

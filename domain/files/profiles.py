@@ -29,6 +29,10 @@ class RecordField(NamedTuple):
     Number`."""
     other_values: re.Pattern[str] | None = None
     """Values that say that a column is not its own, if another one may be."""
+    lookalikes: tuple[str, ...] = ()
+    """Names of columns that hold something else, which people take for it."""
+    lookalike_fault: str = ""
+    """The reason why a column of `lookalikes` is not read, after its name."""
 
     @property
     def short_label(self) -> str:

@@ -19,9 +19,13 @@ def _field(
     *,
     is_alone: bool = False,
     other_values: re.Pattern[str] | None = None,
+    lookalikes: tuple[str, str] = ("", ""),
 ) -> RecordField:
-    """A field with the names of its columns, divided by bars."""
-    return RecordField(name, label, kind, tuple(usual_names.split("|")), is_alone, other_values)
+    """A field with the names of its columns, divided by bars. `lookalikes` are names of other columns that people take
+    for it, and why they are not read."""
+    others, fault = lookalikes
+    named, taken = usual_names.split("|"), filter(None, others.split("|"))
+    return RecordField(name, label, kind, tuple(named), is_alone, other_values, tuple(taken), fault)
 
 
 _WIDE_NAMES = {"tractor": ("Diesel", "DSL", "Tractor"), "reefer": ("Reefer", "Reefer Fuel"), "def": ("DEF",)}
@@ -70,6 +74,12 @@ FILL_FIELDS = RecordFields(
             "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
             "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Transaction Time"
             "|Date de transaction|Date transaction|Date d'achat",
+            lookalikes=(
+                "Post Date|Posted Date|Posting Date|Date Posted|Posted|Posted On|Settlement Date|Settled Date"
+                "|Process Date|Processed Date|Invoice Date|Billing Date|Billed Date|Bill Date|Statement Date",
+                "is the day of booking, maybe days after the purchase, and fills are matched to trips by the day of "
+                "purchase: export that, too",
+            ),
         ),
         _field(
             "time",

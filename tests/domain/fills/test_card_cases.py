@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, UnreadableFile
+from domain.files.profiles import Column
 from domain.fills.card_files import open_fill_file
 from domain.fills.importing import states_by_stations
 from domain.fills.matching import KnownStation, KnownStations
-from domain.fills.profiles import CARDS, card_profile_of
+from domain.fills.profiles import CARDS, card_profile, card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import FillsFile
 from domain.roads import Point
@@ -532,13 +534,41 @@ def test_every_card_has_a_case() -> None:
     assert set(CARDS) - {expected.profile for _, expected in CLEAN} - {"pilot", "fleet-one"} == set()
 
 
-REFUSED = ("dkv.csv", "efs_rejects.csv")
+REFUSED = {
+    "dkv.csv": "needs a column",
+    "efs_rejects.csv": "needs a column",
+    "posting_date.csv": r"\. 'Posting Date' is the day of booking, maybe days after the purchase",
+}
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_is_about_no_purchases_here_is_refused_as_a_whole(name: str) -> None:
-    with pytest.raises(UnreadableFile, match="no profile fits this file"):
+@pytest.mark.parametrize(("name", "fault"), REFUSED.items(), ids=list(REFUSED))
+def test_a_file_that_is_about_no_purchases_here_is_refused_as_a_whole(name: str, fault: str) -> None:
+    with pytest.raises(UnreadableFile, match=f"no profile fits this file.*{fault}"):
         read(CASES / name)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [("Post Date,Invoice Date", "'Post Date' and 'Invoice Date' is"), ("posted_date,Time", "'posted_date' is")],
+)
+def test_a_day_of_booking_is_no_day_of_purchase(csv_file: CsvFile, names: str, told: str) -> None:
+    path = csv_file(f"{names},Unit,State,Product,Gallons,Amount", "11/21/2026,11/21/2026,7,IL,ULSD,100,350")
+    with pytest.raises(UnreadableFile, match=told):
+        read(path)
+
+
+def test_a_day_of_booking_beside_one_of_the_purchase_is_not_read(csv_file: CsvFile) -> None:
+    path = csv_file("Post Date,Tran Date,Unit,State,Product,Gallons,Amount", "11/23/2026,11/21/2026,7,IL,ULSD,100,350")
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        assert [f"{one.local_time:%d}" for one in file.fills] == ["21"]
+
+
+def test_a_day_of_booking_counts_if_a_person_says_so(csv_file: CsvFile) -> None:
+    path = csv_file("Post Date,Unit,State,Product,Gallons,Amount", "11/23/2026,7,IL,ULSD,100,350")
+    profile = card_profile("generic")
+    profile = replace(profile, columns={**profile.columns, "date": Column(("Post Date",))})
+    with open_fill_file(path, profile, ImportReport(), now=NOW) as file:
+        assert [(f"{one.local_time:%d}", one.has_time) for one in file.fills] == [("23", False)]
 
 
 def test_a_name_of_flying_j_leads_to_its_station(connection: Connection, fleet: Fleet) -> None:
