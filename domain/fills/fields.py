@@ -47,7 +47,7 @@ def _wide_fields() -> tuple[RecordField, ...]:
 
 
 _WIDE_COLUMNS: tuple[tuple[str, str, CellKind, tuple[str, ...]], ...] = (
-    ("quantity", "gallons of {}, beside those of other fuels", "number", ("Gallons",)),
+    ("quantity", "gallons of {}, beside those of other fuels", "number", ("Gallons", "Gals")),
     ("price", "price of the {} before the rebate", "amount", ("Price per Gallon", "PPG")),
     ("amount", "cost of the {} before the rebate", "amount", ("Cost", "Amount")),
     ("net_price", "price of the {} after the rebate", "amount", ()),
@@ -63,8 +63,8 @@ FILL_FIELDS = RecordFields(
             "card",
             "card number; its last four digits are kept",
             "code",
-            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Card Last 4|Card Last Four|Last 4"
-            "|Carte|Numero de carte|No de carte|No carte",
+            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Fuel Card ID|Card Last 4"
+            "|Card Last Four|Last 4|Carte|Numero de carte|No de carte|No carte",
         ),
         _field(
             "date",
@@ -72,7 +72,8 @@ FILL_FIELDS = RecordFields(
             "text",
             "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
             "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
-            "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Transaction Time"
+            "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Trans Date Time|Refuel Date|Delivered Date"
+            "|Delivery Date|Transaction Time"
             "|Date de transaction|Date transaction|Date d'achat",
             lookalikes=(
                 "Post Date|Posted Date|Posting Date|Date Posted|Posted|Posted On|Settlement Date|Settled Date"
@@ -85,14 +86,16 @@ FILL_FIELDS = RecordFields(
             "time",
             "time on the clock of the place",
             "text",
-            "Transaction Time|Tran Time|Trans Time|Purchase Time|POS Time|Transaction POS Time|Local Time|Heure",
+            "Transaction Time|Tran Time|Trans Time|Purchase Time|POS Time|Transaction POS Time|Local Time|Refuel Time"
+            "|Heure",
         ),
         _field(
             "transaction",
             "transaction or invoice number",
             "code",
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
-            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number|Auth Code|Authorization Code|UUID"
+            "|Invoice No|Transaction Reference|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number"
+            "|Delivery Ticket Number|Auth Code|Authorization Code|UUID"
             "|Numero de transaction|No de transaction|No transaction|Facture|No de facture|No facture",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
@@ -107,8 +110,8 @@ FILL_FIELDS = RecordFields(
             "unit number",
             "code",
             "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
-            "|Custom Vehicle/Asset ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number|Tractor #|Asset"
-            "|Asset ID|Asset Number|Asset #|Equipment"
+            "|Custom Vehicle/Asset ID|Customer Unit ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number"
+            "|Tractor #|Tractor ID|Asset|Asset ID|Asset Number|Asset #|Equipment"
             "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
             other_values=_MEASURES,
         ),
@@ -153,8 +156,8 @@ FILL_FIELDS = RecordFields(
             "item",
             "product code or name",
             "text",
-            "Product|Product Code|Product Type|Prod|Fuel Type|IFTA Fuel Type|Fuel Transaction Type|Fuel|Fuel Grade"
-            "|Grade|Description"
+            "Product|Product Code|Product Type|Prod|Prod ID|Product ID|Fuel Type|IFTA Fuel Type|Fuel Transaction Type"
+            "|Fuel|Fuel Grade|Grade|Description"
             "|Produit|Carburant|Type de carburant",
         ),
         _field(
@@ -174,7 +177,7 @@ FILL_FIELDS = RecordFields(
             "gallons or litres",
             "number",
             "Qty|Gallons|Units|Volume|Total Gallons|Gallons Purchased|Net Gallons|Gals|Gal|Fuel Quantity"
-            "|Fuel Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased"
+            "|Fuel Qty|Fuel Qty Gallons|Delivered Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased"
             "|Quantite|Qte|Nombre de litres",
         ),
         _field(
@@ -197,8 +200,8 @@ FILL_FIELDS = RecordFields(
             "retail_price",
             "price of a gallon or litre before discounts",
             "amount",
-            "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|PPU|PPG|Unit Cost"
-            "|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter"
+            "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|Price/Gal|PPU|PPG"
+            "|Unit Cost|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter"
             "|Price per Volume Unit|Price per Fuel Unit"
             "|Prix unitaire|Prix au litre|Prix par litre|Prix",
         ),
@@ -208,7 +211,7 @@ FILL_FIELDS = RecordFields(
             "amount",
             "Total Amount Due|Amount Due|Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt"
             "|Amount Paid|Total Paid|Invoice Total|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
-            "|Amount|Fuel Cost|Fuel Amount|Cost|Montant net|Montant total|Montant",
+            "|Ext. Price|Extended Price|Amount|Fuel Cost|Fuel Amount|Cost|Montant net|Montant total|Montant",
         ),
         _field(
             "gross_amount",
@@ -231,7 +234,7 @@ FILL_FIELDS = RecordFields(
         _field("qst", "tax of Quebec on top of the price", "amount", "TVQ"),
         _field("fee", "fee of the card, which the amount may include", "amount", "Fees|Transaction Fee|Card Fee"),
         _field("non_fuel_amount", "the part of the amounts that is for no fuel", "amount", "Total Non-Fuel Cost"),
-        _field("rebate", "rebate on the amount, or for all fuels of a row", "amount", "Rebate Amount"),
+        _field("rebate", "rebate on the amount, or for all fuels of a row", "amount", "Rebate Amount|Fuel Discount"),
         _field(
             "currency",
             "currency, USD or CAD; EFS adds the unit of the quantity",

@@ -327,6 +327,22 @@ CLEAN: list[tuple[str, Read]] = [
         ),
     ),
     ("units_in_names.csv", Read("generic", [("31", "MB", "tractor", 105.669, 600.0)], 0, {}, [])),
+    ("eroad_transactions.csv", Read("generic", [("T-41", "NV", "tractor", 100.5, 402.0)], 0, {}, [])),
+    ("quarles_portal.csv", Read("generic", [("41", "VA", "tractor", 100.5, 402.0)], 0, {}, [])),
+    ("mobile_refuels.csv", Read("generic", [("41", "FL", "tractor", 100.5, 402.0)], 0, {}, [])),
+    (
+        "mcleod_fuel.csv",
+        Read(
+            "generic",
+            [
+                ("41", "NV", "tractor", 100.5, 356.77),
+                ("42", "TX", "tractor", 90.0, 360.0),
+                ("42", "TX", "def", 5.0, 20.0),
+                ("43", "TX", "reefer", 20.0, 65.0),
+            ],
+            *(0, {}, [3, 3]),
+        ),
+    ),
 ]
 
 
@@ -537,6 +553,7 @@ def test_every_card_has_a_case() -> None:
 REFUSED = {
     "dkv.csv": "needs a column",
     "efs_rejects.csv": "needs a column",
+    "deliveries.csv": "needs a column 'state'",
     "posting_date.csv": r"\. 'Posting Date' is the day of booking, maybe days after the purchase",
 }
 

@@ -53,6 +53,18 @@ def test_reports_of_one_card_tell_of_one_purchase(connection: Connection, fleet:
     assert gallons(connection, fleet) == [190.0]
 
 
+@pytest.mark.parametrize("files", list(itertools.permutations(["statement.csv", "statement_of_one_truck.csv"])))
+@pytest.mark.parametrize("trucks", [["41", "42"], []])
+def test_the_number_of_a_statement_is_of_many_purchases(
+    connection: Connection, fleet: Fleet, files: tuple[str, ...], trucks: list[str]
+) -> None:
+    """A later file may have the purchases of one truck alone, and of the same day."""
+    for vehicle_id, unit_number in zip(fleet.trucks, trucks, strict=False):
+        connection.execute("UPDATE vehicles SET unit_number = %s WHERE id = %s", (unit_number, vehicle_id))
+    assert sum(import_case(connection, fleet, name, profile="generic")[0] for name in files * 2) == 3
+    assert sorted(gallons(connection, fleet)) == [61.25, 80.5, 100.5]
+
+
 def test_another_profile_tells_of_the_same_purchase(connection: Connection, fleet: Fleet) -> None:
     for profile in ("generic", "efs", "generic"):
         import_case(connection, fleet, "portal.csv", profile=profile)

@@ -45,6 +45,7 @@ UNSURE = {
     "fills/dkv.csv": "no kind that is known",  # no state or province: it is refused in any case
     "fills/efs_rejects.csv": "nearly those of purchases",  # nothing was bought
     "fills/posting_date.csv": "nearly those of purchases",  # its day is not that of the purchase
+    "fills/deliveries.csv": "nearly those of purchases",  # no state
     "fills_identity/wex_posted.csv": "purchases",  # two cards read it alike
     "fleet/drivers.csv": "1 of its 9 columns",
     "fleet/loadsmart_drivers.csv": "1 of its 7 columns",
