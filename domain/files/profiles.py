@@ -112,5 +112,7 @@ def plain_profile(record: RecordFields) -> FileProfile:
 
 
 def plain_name(name: str) -> str:
-    """The letters and digits of a column's name, in small letters without accents."""
-    return "".join(letter for letter in normalize("NFKD", name.casefold()) if letter.isalnum())
+    """The letters and digits of a column's name, in small letters without accents. A plus is a word: `Cost+` is not the
+    cost, but `Cost Plus`."""
+    spelled = name.casefold().replace("+", "plus")
+    return "".join(letter for letter in normalize("NFKD", spelled) if letter.isalnum())

@@ -28,7 +28,6 @@ _NET = (
     "Customer Price",
     "Cost Plus Price",
     "Cost Plus",
-    "Cost+",
     "Carrier Disc Price",
     "Carrier Price",
     "Disc. Price",

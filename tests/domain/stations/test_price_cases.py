@@ -101,6 +101,7 @@ def net(connection: Connection, fleet: Fleet) -> dict[str, float]:
         ("ta_broker_renamed.csv", {"T21": 3.699}),
         ("ta_customer.csv", {"T319": 3.799, "T21": 3.699}),
         ("flying_j_canada.csv", {"F813": 5.4321}),
+        ("rack_cost.csv", {}),
     ],
 )
 def test_net_prices_reach_the_station_of_their_chain(
@@ -120,6 +121,7 @@ def test_net_prices_reach_the_station_of_their_chain(
         ("loves_list.csv", {"L305": 4.299, "L210": 4.359}),
         ("esso_cents.csv", {"53936": 5.286, "59467": 6.127}),
         ("opis_repeats.csv", {"W7": 3.007, "T20": 3.359}),
+        ("rack_cost.csv", {"P206": 4.499}),
     ],
 )
 def test_retail_prices_reach_their_station(
