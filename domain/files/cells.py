@@ -196,6 +196,7 @@ _FORMATS = (
     "%d-%b-%y",
     "%b %d, %Y",
     "%B %d, %Y",
+    "%B %d, %Y %I:%M %p %z",
 )
 
 
@@ -235,6 +236,13 @@ _SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH
 """Two days: `11/26/2026 To 11/26/2026`. The first one counts."""
 
 
+_STAMP = re.compile(
+    r"(?P<clock>\d{1,2}:\d{2} [AP]M) (?P<zone>[ECMP][SD]T) (?P<day>[A-Z]{3,9} \d{1,2}, \d{4})(?!\d)", re.IGNORECASE
+)
+"""A time of Love's, with a sentence behind it: `11:39 AM CST November 25, 2026. Copyright`."""
+_HOURS_BEHIND = dict(zip("ECMP", (5, 6, 7, 8), strict=True))
+"""Hours of standard time behind UTC."""
+
 _LONGEST_TIME = 100
 """Most characters of a time in any spelling, with two days and their names."""
 
@@ -245,6 +253,9 @@ _MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
 def _in_figures(text: str) -> str:
     """A time of a report without needless words: `September 9th, 2026 at 12 am`; the first of two days. Raises
     ValueError if it is too long to be one."""
+    if stamp := _STAMP.match(text):
+        zone = stamp["zone"].upper()
+        return f"{stamp['day']} {stamp['clock']} -{_HOURS_BEHIND[zone[0]] - (zone[1] == 'D'):02}00"
     if len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
         raise ValueError("is no date")
     span = _SPAN.fullmatch(text)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from domain.files.cells import cell_text, columns_values, converter, says_nothing
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.headings import FieldPlace, Heading, is_universal
-from domain.files.profiles import FileProfile, RecordField, plain_name
+from domain.files.profiles import FileProfile, FollowingField, RecordField, plain_name
 from domain.files.spreadsheets import Cell, Row
 from domain.wording import counted
 
@@ -224,6 +224,14 @@ def file_portions(
             _set_doubled(doubled, portion, values_of, faults)
         yield FilePortion([row.line for row in portion], values_of, common, faults)
         progress(len(portion))
+
+
+def with_following(portions: Iterable[FilePortion], one: FollowingField) -> Iterator[FilePortion]:
+    """The portions with a field that follows from others, except in rows with a fault."""
+    for portion in portions:
+        parts = zip(*map(portion.column, one.parts), strict=True)
+        values = [None if portion.faults.of(number) else one.of_parts(*given) for number, given in enumerate(parts)]
+        yield portion._replace(columns={**portion.columns, one.field: values})
 
 
 def _set_doubled(

@@ -4,7 +4,8 @@ A subject (`RecordFields`: prices, fills) lists the fields. A profile says where
 are built in; a company keeps others, which it made by mapping columns."""
 
 import re
-from typing import Annotated, Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
 from unicodedata import normalize
 
 from msgspec import Meta, Struct
@@ -40,6 +41,16 @@ class RecordField(NamedTuple):
         return re.split("[,:;]", self.label, maxsplit=1)[0]
 
 
+class FollowingField(NamedTuple):
+    """A field that follows from others in files without a column for it."""
+
+    field: str
+    parts: tuple[str, ...]
+    """The fields that it follows from. The first one's column is named as its own."""
+    of_parts: Callable[..., Any]
+    """Its value by theirs, any of which may be None."""
+
+
 class RecordFields(NamedTuple):
     """The fields of a subject. A file needs at least one field of each group in `required`."""
 
@@ -51,6 +62,7 @@ class RecordFields(NamedTuple):
     the row."""
     has_thousands: bool = True
     """False if no number reaches a thousand: `1,659` then has decimals behind its comma."""
+    follows: "tuple[FollowingField, ...]" = ()
 
     def field(self, name: str) -> RecordField | None:
         return next((field for field in self.fields if field.name == name), None)

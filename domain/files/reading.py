@@ -27,6 +27,7 @@ from domain.files.file_records import (
     is_numeric,
     refuse_ambiguous,
     width_of,
+    with_following,
     without_headings,
 )
 from domain.files.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
@@ -99,6 +100,10 @@ def open_profiled(
         rows_below = without_headings(chain(sample, rows), named, report, progress)
         portions = file_portions(rows_below, readers, profile.constants | above, width, progress)
         columns = {reader.field: reader.column for reader in readers}
+        for one in record.follows:
+            if one.field not in columns and all(part in columns for part in one.parts):
+                portions = with_following(portions, one)
+                columns = {one.field: columns[one.parts[0]], **columns}
         yield ProfiledFile(heading, columns, portions, file_records(portions, report, passes_over), above)
 
 

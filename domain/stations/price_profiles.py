@@ -8,7 +8,15 @@ import msgspec
 
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import UnreadableFile
-from domain.files.profiles import Column, FileProfile, RecordField, RecordFields, plain_name, plain_profile
+from domain.files.profiles import (
+    Column,
+    FileProfile,
+    FollowingField,
+    RecordField,
+    RecordFields,
+    plain_name,
+    plain_profile,
+)
 from domain.stations.chains import brand_of
 from domain.stations.price_units import unit_of_price
 
@@ -17,6 +25,7 @@ _RETAIL = (
     "Fuel Price",
     "Pump Price",
     "Posted Price",
+    "Posted Retail",
     "Diesel Retail Price",
     "Diesel Retail",
     "Diesel Price",
@@ -36,10 +45,19 @@ _NET = (
     "Contract Price",
     "Net Price",
     "Net",
+    "Final Price",
     "Price excl. GST/HST/PST",
     "Price Ex Tax",
 )
 """Vendors' and brokers' names for the price of their customer; some change every few weeks."""
+_SAVINGS = ("Savings", "Saving", "Your Savings", "Total Savings", "Savings Total", "Savings/Gal", "Savings per Gallon")
+
+
+def _net_of_savings(retail: float | None, savings: float | None) -> float | None:
+    """The net price by what a customer saves at the pump's price. None for savings that are none, or the other way
+    round, as where the cost-plus price is above the pump's."""
+    return round(retail - savings, 6) if retail and savings and 0 < savings < retail else None
+
 
 PRICE_FIELDS = RecordFields(
     "prices",
@@ -55,25 +73,28 @@ PRICE_FIELDS = RecordFields(
             "name",
             "Name",
             "text",
-            ("Station name", "Truckstop Name", "Location Name", "Site Name", "Travel Center", "Location"),
+            ("Station name", "Truckstop Name", "TS Name", "Location Name", "Site Name", "Travel Center", "Location"),
         ),
         RecordField("brand", "Brand", "text", ("Chain",)),
         RecordField("address", "Address", "text", ("Street", "Street Address")),
-        RecordField("city", "City", "text", ("Town", "City/State")),
-        RecordField("state", "State", "text", ("State/Province", "ST", "Province", "Prov", "Prv")),
+        RecordField("city", "City", "text", ("Town", "TS City", "City/State")),
+        RecordField("state", "State", "text", ("State/Province", "ST", "TS State", "Province", "Prov", "Prv")),
         RecordField("latitude", "Latitude", "number", ("Lat",)),
         RecordField("longitude", "Longitude", "number", ("Lon", "Long", "Lng")),
         RecordField("retail_price", "Retail price", "amount", ("Price", *_RETAIL)),
         RecordField("net_price", "Net price", "amount", _NET),
+        RecordField("savings", "Savings a gallon", "amount", _SAVINGS),
         RecordField("effective_at", "Effective", "moment", ("Effective Date", "Price Date", "priced_at")),
         RecordField("product", "Product", "text", ("Prod", "Product Code", "Product Name", "Fuel Type", "Grade")),
         RecordField("currency", "Currency", "text", ("Currency Code",)),
         RecordField("unit", "Unit", "text", ("UOM", "Unit of Measure")),
         RecordField("country", "Country", "text", ("Country Code",)),
+        RecordField("store_type", "Type of the store", "text", ("Store Type",)),
     ),
     (("code", "card_code", "city", "name"), ("retail_price", "net_price")),
     has_marks=True,
     has_thousands=False,
+    follows=(FollowingField("net_price", ("retail_price", "savings"), _net_of_savings),),
 )
 
 _PLACE = {
@@ -102,6 +123,7 @@ _ABOVE = {
             "Price Date",
             "Pricing Date",
             "As of",
+            "Fuel prices are accurate as of",
         )
     ),
     "product": Column(("Product", "Fuel Type")),
@@ -118,7 +140,8 @@ BUILT_IN: Mapping[str, FileProfile] = {
         # Rack, Pumping Fee, OPIS Discounted Price, Best Discounted Price, Total Taxes and Fees, Federal Taxes, State
         # Taxes, Other Taxes, Sales Tax, Freight Fee, Discounted Type Applied, Effective Date, DEF Retail Price,
         # Latitude, Longitude. (GitHub: Conard Transportation, the page "Prices - Loves") And six, which a broker sends
-        # its carriers: Loves Store No. (later Loves Store), City, State, Retail Price, Disc. Price, Total Savings.
+        # its carriers: Loves Store No. (later Loves Store), City, State, Retail Price, Disc. Price, Total Savings. The
+        # chain's own download: StoreNumber, State, City, Address, HighwayOrExit, ..., StoreType, ..., Diesel, ...
         FileProfile(
             "loves",
             "prices",
@@ -126,32 +149,39 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 "code": Column(("Store No.", "Loves Store No.", "Loves Store", "Loves Store Number", "Store Number")),
                 "card_code": Column(("Billing Card Station Code",)),
                 "name": Column(("Store Name", "Location Name", "Name")),
+                "store_type": Column(("Store Type",)),
                 **_PLACE,
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(("Best Discounted Price", *_NET)),
+                "savings": Column(_SAVINGS),
                 "effective_at": Column(("Effective Date", "Effective", "Price Date")),
                 **_KINDS,
             },
             constants={"brand": "Love's"},
             above=_ABOVE,
             needs=("code",),
-            recognized_by=("Loves", "Store No.", "Best Discounted Price"),
+            recognized_by=("Loves", "Store No.", "Best Discounted Price", "HighwayOrExit"),
             code_set="loves",
         ),
         # "Better Of Pricing Report", a file each morning: lines with the account and the effective date above Site,
         # City, ST, Prod, Rack ID, Rack City, Rack ST, Cost, taxes and fees, Total Cost, Retail Price, Disc Retail, Your
-        # Price, Savings Total. The public list has Site, City, ST, Retail Price, for Canada in its own money.
+        # Price, Savings Total. The public list has Site, City, ST, Retail Price, for Canada in its own money. As a
+        # workbook its first column is called Pilot Travel Center and has the numbers of the stores.
         FileProfile(
             "pilot",
             "prices",
             {
                 "code": Column(
-                    ("Site", "Site Number", "Site #", "Site ID", "Store", "Store Number", "Store #", "Location ID")
+                    (
+                        *("Site", "Site Number", "Site #", "Site ID", "Store", "Store Number", "Store #"),
+                        *("Location ID", "Pilot Travel Center"),
+                    )
                 ),
                 "name": Column(("Site Name", "Location Name", "Name")),
                 **_PLACE,
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(("Your Price", *_NET)),
+                "savings": Column(_SAVINGS),
                 "effective_at": Column(("Effective Date", "Effective", "Price Date")),
                 **_KINDS,
             },
@@ -176,6 +206,7 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 **_PLACE,
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(("Cost Plus Price", *_NET, "Actual")),
+                "savings": Column(_SAVINGS),
                 "effective_at": Column(("Effective Date", "Effective", "Price Date")),
                 **_KINDS,
             },
@@ -184,6 +215,25 @@ BUILT_IN: Mapping[str, FileProfile] = {
             needs=("code",),
             recognized_by=("Travel Center", "Location No.", "TravelCentersOfAmerica", "PetroStopping", "TAPetro"),
             code_set="ta",
+        ),
+        # Caseys Site #, Rack ID, State, Retail Price, Savings, which is N/A at some sites: a cost-plus list, whose
+        # customer's price is the retail price less the savings.
+        FileProfile(
+            "caseys",
+            "prices",
+            {
+                "code": Column(("Caseys Site #", "Caseys Site")),
+                **_PLACE,
+                "retail_price": Column(("Retail Price", *_RETAIL)),
+                "net_price": Column(_NET),
+                "savings": Column(_SAVINGS),
+                "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                **_KINDS,
+            },
+            constants={"brand": "Casey's"},
+            above=_ABOVE,
+            needs=("code",),
+            code_set="caseys",
         ),
         # OPIS Truckstop ID, Truckstop Name, Address, City, State, Rack ID, Retail Price: an extract that many public
         # repositories have as fuel-prices-for-be-assessment.csv. The address is an exit: "I-44, EXIT 283 & US-69".

@@ -13,7 +13,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.files.csvfiles import ImportReport
 from domain.files.file_records import FilePortion
-from domain.files.profiles import FileProfile
+from domain.files.profiles import FileProfile, plain_name
 from domain.stations.file_prices import FilePrices
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_units import US_DOLLARS_A_GALLON, ExchangeRates, UnitOfPrice, unit_in_heading
@@ -192,11 +192,15 @@ class PriceRows:
         return [
             moment in current
             and product in ordinary
+            and not _is_for_cars(store_type)
             and (net is None or 0 < net < MOST_WRITTEN)
             and (retail is None or 0 < retail < MOST_WRITTEN)
             and (net is not None or (takes_retail and retail is not None))
-            for moment, product, net, retail in zip(
-                moments, products, portion.column("net_price"), portion.column("retail_price"), strict=True
+            for moment, product, store_type, net, retail in zip(
+                moments,
+                products,
+                *map(portion.column, ("store_type", "net_price", "retail_price")),
+                strict=True,
             )
         ]
 
@@ -225,6 +229,8 @@ class PriceRows:
         is_diesel, product_doubt = self._doubt_of_product(values.get("product"))
         if not is_diesel:
             return report.pass_row(line, product_doubt)
+        if _is_for_cars(values.get("store_type")):
+            return report.pass_row(line, f"a {values['store_type'][:40]} is no truck stop")
         effective_at = values.get("effective_at") or one.priced_at
         if fault := _time_fault(effective_at, one.now):
             return report.reject(line, fault)
@@ -260,6 +266,11 @@ class PriceLook:
         finder = self._finder()
         match, _ = finder.find(_place([values.get(name) for name in _PLACE_FIELDS]))
         return finder.stations.get(match.station_id or "")
+
+
+def _is_for_cars(store_type: str | None) -> bool:
+    """True for a chain's store without pumps for trucks, whose diesel is for cars: Love's calls it a Country Store."""
+    return bool(store_type) and plain_name(store_type or "") == "countrystore"
 
 
 def is_rule(values: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import ExchangeRates
 from domain.stations.stations import store_station_rows
 from domain.stations.stored_prices import apply_coming_prices
+from tests.domain.csv_files import CsvFile
 from tests.domain.stations.price_lists import of_chicago, stations
 from tests.factories import Fleet
 from tests.rows import named
@@ -45,6 +46,9 @@ OURS = {
     "C2": ("Petro Deer Lake", "Petro", "Deer Lake", "NL", 49.3, -57.4),
     "W7": ("Woodshed", None, "Big Cabin", "OK", 36.5, -95.2),
     "T20": ("TA Clear Lake", "TA", "Clear Lake", "IA", 43.1, -93.4),
+    "C1234": ("Casey's #1234", "Casey's", "Nappanee", "IN", 41.44, -86.0),
+    "C1235": ("Casey's #1235", "Casey's", "Warsaw", "IN", 41.24, -85.85),
+    "C1236": ("Casey's #1236", "Casey's", "Selma", "AL", 32.41, -87.02),
 }
 ADDRESSES = {"W7": "I-44, Exit 283", "T20": "I-35, Exit 92"}
 
@@ -101,6 +105,7 @@ def net(connection: Connection, fleet: Fleet) -> dict[str, float]:
         ("ta_broker_renamed.csv", {"T21": 3.699}),
         ("ta_customer.csv", {"T319": 3.799, "T21": 3.699}),
         ("flying_j_canada.csv", {"F813": 5.4321}),
+        ("caseys.csv", {"C1234": 3.787}),
         ("rack_cost.csv", {}),
     ],
 )
@@ -121,6 +126,9 @@ def test_net_prices_reach_the_station_of_their_chain(
         ("loves_list.csv", {"L305": 4.299, "L210": 4.359}),
         ("esso_cents.csv", {"53936": 5.286, "59467": 6.127}),
         ("opis_repeats.csv", {"W7": 3.007, "T20": 3.359}),
+        ("pilot_public.csv", {"P206": 4.499, "P803": 5.405}),
+        ("loves_search.csv", {"L305": 4.299, "L210": 4.359}),
+        ("caseys.csv", {"C1234": 4.099, "C1235": 4.199, "C1236": 4.199}),
         ("rack_cost.csv", {"P206": 4.499}),
     ],
 )
@@ -149,6 +157,59 @@ def test_a_feed_without_codes_finds_stations_by_number_and_town(
     assert priced(connection) == {"P206": 4.399, "F790": 5.378}
     assert [row.line for row in report.rejected] == [5]
     assert {one.station_id for one in held_prices(connection, fleet.company_id)} == {"P207"}
+
+
+def test_prices_of_loves_are_of_the_time_in_the_title(take: Take) -> None:
+    assert [row.message for row in take("loves_search.csv", NOON + timedelta(days=9)).rejected] == [
+        "the price is of 2026-11-25: prices count for 7 days"
+    ] * 2
+
+
+def test_a_store_without_pumps_for_trucks_is_no_truck_stop(connection: Connection, take: Take) -> None:
+    """Its diesel is for cars, and it would have become a truck stop."""
+    passed = [(row.line, row.message) for row in take("loves_search.csv").passed_rows]
+
+    assert passed == [(6, "a Country Store is no truck stop")]
+    assert "loves-77" not in stations(connection)
+
+
+@pytest.mark.parametrize(("name", "price"), [("final_price.csv", 3.849), ("ambest.csv", 3.799)])
+def test_a_final_price_is_the_customers_and_so_is_one_without_its_savings(
+    connection: Connection, fleet: Fleet, take: Take, name: str, price: float
+) -> None:
+    """Their rows name neither a brand nor an exit, so a person says whose store it is."""
+    take(name)
+
+    held = {one.kind: one.price for one in held_prices(connection, fleet.company_id)}
+    assert held == {"net": price, "retail": 4.099}
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells", "told"),
+    [
+        ("Retail Price,Savings", "4.099,0.312", 3.787),
+        ("Retail Price,Savings,Your Price", "4.099,0.312,3.600", 3.6),
+        ("Retail Price,Savings", "4.099,-0.287", None),
+        ("Retail Price,Savings", "4.099,45.00", None),
+        ("Retail Price,Savings", "4.099,0", None),
+        ("Retail Price ($/L),Savings ($/L)", "1.099,0.100", 3.7816),
+        ("Retail Price,Savings", "x,0.312", None),
+    ],
+)
+def test_savings_tell_the_net_price_where_no_column_has_it(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, heading: str, cells: str, told: float | None
+) -> None:
+    path = csv_file(f"Brand,Site Name,City,State,{heading}", f"Casey's,Casey's #1234,Nappanee,IN,{cells}")
+    profile = recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
+    store_price_file(
+        connection,
+        *(of_chicago(connection, fleet), path, profile),
+        takes_retail=False,
+        limits=OutlierLimits(rates=RATES),
+        now=NOON,
+    )
+
+    assert net(connection, fleet) == ({} if told is None else {"C1234": told})
 
 
 def test_sites_that_are_named_by_their_town_wait_for_a_person(connection: Connection, fleet: Fleet, take: Take) -> None:

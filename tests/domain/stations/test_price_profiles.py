@@ -14,4 +14,7 @@ def test_every_profile_has_a_case() -> None:
 
 
 def test_the_brand_of_a_profile_tells_whose_its_codes_are() -> None:
-    assert {"loves": {"loves"}, "pilot": {"pilot", "flyingj"}, "ta": {"ta", "petro"}} == CHAINS_OF_CODE_SETS
+    assert {
+        **{"loves": {"loves"}, "pilot": {"pilot", "flyingj"}, "ta": {"ta", "petro"}},
+        "caseys": {"casey"},
+    } == CHAINS_OF_CODE_SETS
