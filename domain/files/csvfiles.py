@@ -152,8 +152,8 @@ class ColumnNames(NamedTuple):
     """A field, and names of its column that may mean other things, such as `Name`. The first of them that a file has
     counts, if no other column is the field and at least two are fields for sure."""
     past: Mapping[str, Collection[str]] = {}
-    """Columns that tell what is of the past, such as `Status`, each with the words for it in small letters. Such rows
-    are passed over."""
+    """Columns that tell what is of the past, such as `Status`, or no matter of the file, each with the words for it in
+    small letters. Such rows are passed over."""
 
     def is_known(self, name: str, known: Collection[str]) -> bool:
         plain = _plain(name)

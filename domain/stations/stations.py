@@ -83,6 +83,7 @@ class StationFileRow(StationRow, frozen=True):
         check_unit(self.currency, self.unit, self.retail_price)
 
 
+_YES, _NO = frozenset({"yes", "y", "true", "x"}), frozenset({"no", "n", "false", "none"})
 STATION_FILE_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("parkingspacescount", "truckparkingspaces", "truckparking", "parking"), "parking_spaces"),
@@ -94,13 +95,17 @@ STATION_FILE_COLUMNS = ColumnNames(
         **dict.fromkeys(("streetaddress", "address1", "addrstreet"), "address"),
         **dict.fromkeys(("stateprovince", "provincestate", "province", "addrstate"), "state"),
         "addrcity": "city",
-    }
+    },
+    past={
+        **dict.fromkeys(("sellsdiesel", "hasdiesel", "fueldiesel", "hgv"), _NO | {"0"}),
+        "storetype": frozenset({"country store"}),
+    },
 )
 """Names of columns in lists that people have; tests/cases/kinds has examples. None stands for the id: numbers of stores
-and of lists begin at 1 in each of them, and a station would move to another one's place."""
+and of lists begin at 1 in each of them, and a station would move to another one's place. A place without diesel, or
+without pumps for trucks, is passed over."""
 
 MOST_AMENITIES = 10_000
-_YES, _NO = frozenset({"yes", "y", "true", "x"}), frozenset({"no", "n", "false", "none"})
 
 
 def count_of(cell: str | int | None) -> int | None:

@@ -20,6 +20,7 @@ OTHER_KINDS = {
     "prices/pilot/stations.csv": "stations",
     "kinds/stations_with_amenities.csv": "stations",
     "kinds/stations_of_osm.csv": "stations",
+    "kinds/stations_without_diesel.csv": "stations",
     "kinds/stations_by_state.csv": "stations",
     "kinds/fleetmentor_vehicles.csv": "vehicles",
     "kinds/tsd_units.csv": "vehicles",

@@ -188,6 +188,36 @@ def test_lists_with_the_usual_names_of_columns(connection: Connection, now: date
     ]
 
 
+def test_a_store_without_diesel_is_no_truck_stop(connection: Connection, now: datetime) -> None:
+    report = store_station_rows(connection, CASES / "stations_without_diesel.csv", now=now)
+
+    assert (report.created, report.rejected) == (1, [])
+    assert [tuple(row) for row in report.passed_rows] == [(3, "its Sells Diesel is No")]
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "is_passed"),
+    [
+        ("fuel:diesel", "no", True),
+        ("fuel:diesel", "yes", False),
+        ("hgv", "no", True),
+        ("hgv", "designated", False),
+        ("StoreType", "Country Store", True),
+        ("StoreType", "Travel Stop", False),
+        ("Has Diesel", "", False),
+    ],
+)
+def test_columns_tell_where_a_truck_cannot_fuel(
+    connection: Connection, now: datetime, tmp_path: Path, column: str, cell: str, is_passed: bool
+) -> None:
+    path = tmp_path / "stations.csv"
+    path.write_text(f"station_id,name,latitude,longitude,{column}\nS-1,Stop,35.1,-101.7,{cell}\n", encoding="utf-8")
+
+    report = store_station_rows(connection, path, now=now)
+
+    assert (report.created, len(report.passed_rows)) == (int(not is_passed), int(is_passed))
+
+
 @pytest.mark.parametrize("column", ["Hours", "opening_hours", "Hours of Operation", "Store Hours"])
 def test_hours_are_kept_in_the_words_of_the_file(
     connection: Connection, now: datetime, tmp_path: Path, column: str
