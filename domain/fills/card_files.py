@@ -31,7 +31,7 @@ from domain.fills.cells import RowFault, cell_line
 from domain.fills.fields import FILL_FIELDS, GALLONS, LITRES
 from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
-from domain.fills.paid import ToldFigures, paid_for, told_in_row
+from domain.fills.paid import CANADIAN_TAXES, ToldFigures, paid_for, told_in_row
 from domain.fills.profiles import CARDS
 from domain.fills.receipt_times import receipt_time
 from domain.fills.repeated import numbers_of
@@ -262,6 +262,7 @@ def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill,
     if local > told.latest:
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))
+    is_taxed_in_canada = place.state in CANADA and any(map(given.get, CANADIAN_TAXES))
     currency, _, measure = cell_line(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
     litres = _is_litres(cell_line(given.get("volume_unit")).upper() or measure.strip(), told.volume, place.state)
     common = FileFill(
@@ -280,7 +281,7 @@ def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill,
         fuel=Fuel.UNKNOWN,
         gallons=0.0,
         paid_cents=0,
-        currency=_currency(currency.strip()),
+        currency=_currency(currency.strip() or ("CAD" if is_taxed_in_canada else "")),
         invoice_number=_number_text(given.get("invoice")),
         driver_name=None if unit else cell_line(given.get("driver")) or None,
     )

@@ -239,7 +239,7 @@ FILL_FIELDS = RecordFields(
             "currency",
             "currency, USD or CAD; EFS adds the unit of the quantity",
             "text",
-            "Currency Code|Transaction Currency|Cur|Devise",
+            "Currency Code|Transaction Currency|Billable Currency|Cur|CCY|Devise",
         ),
         _field(
             "canceled",

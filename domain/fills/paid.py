@@ -13,6 +13,7 @@ from domain.fills.cells import decimal_of
 _CENTS = Decimal("0.02")
 """Amounts are rounded to a cent, twice."""
 _ZERO = Decimal(0)
+CANADIAN_TAXES = ("gst", "pst", "hst", "qst")
 
 
 class ToldFigures(NamedTuple):
@@ -62,7 +63,7 @@ def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
         decimal_of(given.get("gross_amount")),
         _sum_of(given, ("discount", "rebate", "exempt_tax")),
         decimal_of(given.get("fee")),
-        _sum_of(given, ("gst", "pst", "hst", "qst")),
+        _sum_of(given, CANADIAN_TAXES),
     )
 
 

@@ -400,6 +400,25 @@ def test_only_a_chains_number_tells_the_state_of_a_place_and_only_if_one_store_h
     assert found.refused == ({2: NO_STATE} if state is None else {})
 
 
+@pytest.mark.parametrize(
+    ("names", "cells", "currency"),
+    [
+        ("GST", "MB,21.40", "CAD"),
+        ("HST", "ON,68.00", "CAD"),
+        ("GST", "MB,", "USD"),
+        ("GST", "TX,0.00", "USD"),
+        ("GST,Currency", "MB,21.40,USD", "USD"),
+        ("CCY", "MB,CAD", "CAD"),
+    ],
+)
+def test_the_taxes_of_canada_are_in_canadian_dollars(csv_file: CsvFile, names: str, cells: str, currency: str) -> None:
+    """Without a currency of its own the row counted in US dollars."""
+    state, _, told = cells.partition(",")
+    path = csv_file(f"Date,Unit,State,Product,Litres,Total,{names}", f"11/21/2026,7,{state},ULSD,400.000,642.18,{told}")
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        assert [one.currency for one in file.fills] == [currency]
+
+
 def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
     path = CASES / "units_in_names.csv"
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
