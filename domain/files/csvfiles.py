@@ -5,7 +5,7 @@ as a text for spreadsheets, and reading removes the apostrophe again. Every cell
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -151,7 +151,7 @@ class ColumnNames(NamedTuple):
     vague: tuple[str, tuple[str, ...]] = ("", ())
     """A field, and names of its column that may mean other things, such as `Name`. The first of them that a file has
     counts, if no other column is the field and at least two are fields for sure."""
-    past: Mapping[str, Collection[str]] = {}
+    past: Mapping[str, Container[str]] = {}
     """Columns that tell what is of the past, such as `Status`, or no matter of the file, each with the words for it in
     small letters. Such rows are passed over."""
 
@@ -301,7 +301,7 @@ class _Columns(NamedTuple):
     """The columns without those at the end that have no name."""
     repeated: set[str]
     """The fields that several columns are."""
-    past: list[tuple[int, Collection[str]]]
+    past: list[tuple[int, Container[str]]]
     """The columns that tell what is of the past, each with the words for it."""
 
     def unused(self, names: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """A company's vehicles, imported from CSV files or edited by hand. Each change of a fleet holds the lock of its
 company's row (`lock_company`), so changes happen one after the other."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
@@ -106,10 +107,21 @@ _GALLONS_NAMES = tuple(
 """Names of a column of tanks that say the unit. Others may be in liters, and a plan would send the truck past its
 range."""
 
+_TRAILER = re.compile(r"trailers?|chassis|dolly", re.IGNORECASE)
+_TRUCK = re.compile(r"truck|tractor|\bcab\b", re.IGNORECASE)
+
+
+class _Trailers:
+    """The types of assets that are pulled. A `Tractor-Trailer` and a `Cab Chassis` are trucks."""
+
+    def __contains__(self, cell: object) -> bool:
+        return bool(_TRAILER.search(str(cell))) and not _TRUCK.search(str(cell))
+
+
 VEHICLE_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber"), "unit_number"),
-        **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname"), "unit_number"),
+        **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname", "truckcode"), "unit_number"),
         **dict.fromkeys(("currenttruck", "tractor", "tractorno", "tractornumber"), "unit_number"),
         **dict.fromkeys(("vinnumber", "vinno", "vinsn", "vehicleidentificationnumber"), "vin"),
         "vehicleidentificationnumbervin": "vin",
@@ -122,9 +134,14 @@ VEHICLE_COLUMNS = ColumnNames(
         "unit_number",
         ("assetnumber", "equipmentnumber", "assetname", "name", "vehicleid", "assetid", "equipmentid", "asset"),
     ),
-    past=PAST_COLUMNS,
+    past={
+        **PAST_COLUMNS,
+        **dict.fromkeys(("type", "vehicletype", "assettype", "equipmenttype", "unittype"), _Trailers()),
+        **dict.fromkeys(("category", "assetcategory", "vehiclecategory"), _Trailers()),
+    },
 )
-"""Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
+"""Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples. Trailers
+among the trucks, which may have their numbers, are passed over."""
 
 _VEHICLES = FleetTable("vehicles", StoredVehicle, VehicleRow)
 

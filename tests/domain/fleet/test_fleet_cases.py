@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from domain.database.connections import Connection
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import CsvFile, drivers, rejected, vehicles
@@ -85,6 +87,36 @@ def test_ids_that_a_spreadsheet_has_rounded_are_refused(connection: Connection, 
 
     assert list(rejected(report)) == [2, 3]
     assert drivers(connection, fleet)["5119"].name == "Cy Oh"
+
+
+def test_a_list_passes_over_trailers(connection: Connection, fleet: Fleet) -> None:
+    report = import_vehicles(connection, fleet.company_id, CASES / "trucks_and_trailers.csv")
+
+    assert (rejected(report), report.passed_rows) == (
+        {},
+        [(2, "its Type is Trailer"), (4, "its Type is Reefer Trailer")],
+    )
+    assert vehicles(connection, fleet)["4601"].vin == "1FUJGBDV8NLBT4601"
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "is_passed"),
+    [
+        ("Equipment Type", "DRY_VAN", False),
+        ("Vehicle Type", "Tractor-Trailer", False),
+        ("Asset Type", "Trailer - Flatbed", True),
+        ("Category", "Semi-Trailers", True),
+        ("Type", "Truck", False),
+        ("Unit Type", "Chassis", True),
+        ("Unit Type", "Cab & Chassis", False),
+    ],
+)
+def test_a_trailer_is_no_vehicle(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, column: str, kind: str, is_passed: bool
+) -> None:
+    report = import_vehicles(connection, fleet.company_id, csv_file(f"Unit Number,{column}", f"4701,{kind}"))
+
+    assert (report.created, len(report.passed_rows)) == (int(not is_passed), int(is_passed))
 
 
 def test_a_list_passes_over_who_and_what_has_gone(connection: Connection, fleet: Fleet) -> None:
