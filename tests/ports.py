@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from ingress.http.serving import PortTaken, free_port
+from ingress.http.serving import BAD_PORTS, PortTaken, free_port
 
 HOST = "127.0.0.1"
 
@@ -24,7 +24,7 @@ def own_port(count: int = 1) -> int:
     firsts = _PORTS[: len(_PORTS) - count + 1]
     for first in random.sample(firsts, len(firsts)):
         ports = range(first, first + count)
-        if not _given.isdisjoint(ports):
+        if not (_given | BAD_PORTS).isdisjoint(ports):
             continue
         with suppress(BlockingIOError, PortTaken):
             fcntl.lockf(_file_of_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, count, first)

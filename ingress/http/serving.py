@@ -79,11 +79,17 @@ def serve(
 _FIRST_PORT, _FIRST_OUTGOING_PORT = 10_000, 32_768
 """Ports between these are given to no outgoing connection by Linux, macOS or Windows unless somebody changed that."""
 
+BAD_PORTS = frozenset(
+    (1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, *range(6665, 6670), 6679, 6697, 10080)
+)
+"""Ports above 1023 that browsers do not open a page from (https://fetch.spec.whatwg.org/#bad-port)."""
+
 
 def free_port(host: str, port: int, variable: str = PORT_CHOICES) -> int:
     """`port` if it can be listened on, or a free one for 0: one that no outgoing connection takes before our process
-    listens there. Raises PortTaken, which names the variable, if it is in use."""
-    for choice in random.sample(range(_FIRST_PORT, _FIRST_OUTGOING_PORT), 20) if port == 0 else ():
+    listens there, and that browsers open. Raises PortTaken, which names the variable, if it is in use."""
+    choices = random.sample(range(_FIRST_PORT, _FIRST_OUTGOING_PORT), 20) if port == 0 else []
+    for choice in (one for one in choices if one not in BAD_PORTS):
         with suppress(PortTaken), listen(host, choice, variable):
             return choice
     with listen(host, port, variable) as listener:

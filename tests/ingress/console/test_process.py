@@ -1,5 +1,6 @@
 """The console's process: its address, its error for a port that is taken, and its reading of bodies."""
 
+import random
 import socket
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from domain.settings import Settings
 from domain.telemetry.health import Health
 from ingress.console.process import run
 from ingress.http.serving import PortTaken, free_port
+from tests.ports import own_port
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,13 @@ def test_a_taken_port_is_reported() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{port} .* FUELROUTE_CONSOLE_PORT"):
             run(Settings(console_port=port), Health("console"))
+
+
+def test_a_free_port_is_one_that_browsers_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "sample", lambda ports, _: [10_080, *ports])
+    assert free_port("127.0.0.1", 0) != 10_080
+    monkeypatch.setattr(random, "sample", lambda ports, _: [2_049, *ports])
+    assert own_port() != 2_049
 
 
 def test_a_free_port_is_none_that_outgoing_connections_get() -> None:
