@@ -23,7 +23,13 @@ _DAYS = [
 ]
 """Days in the spellings of cards, with the text after them: month first, unless the year comes first or the month is a
 word."""
-_TIME = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?(?:([AP])\.?M\.?)?", re.ASCII | re.IGNORECASE)
+_TIME = re.compile(
+    r"(\d{1,2})(?::| ?h ?)?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?(?:([AP])\.?M\.?)?", re.ASCII | re.IGNORECASE
+)
+_MIDNIGHT = re.compile(
+    r"(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?", re.ASCII | re.IGNORECASE
+)
+"""The time behind a day without one, as databases and spreadsheets write it: `11/21/2026 12:00:00 AM`."""
 _ZONE = re.compile(r"(?P<clock>.*\d.*?) ?(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2}|(?<![A-Z])[ECMP][SD]?T)", re.IGNORECASE)
 _ZONES = dict(
     zip("ECMP", ("America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"), strict=True)
@@ -31,8 +37,8 @@ _ZONES = dict(
 _HOURS = dict(zip("ECMP", (-5, -6, -7, -8), strict=True))
 """Hours of standard time."""
 
-_DATED = re.compile(r"\d{4}-\d{2}-\d{2} ", re.ASCII)
-"""A spreadsheet may keep a time of day as a moment on its first day."""
+_DATED = re.compile(r"(?:\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/(?:1899|1900)) ", re.ASCII)
+"""A spreadsheet or database may keep a time of day as a moment on its first day."""
 
 
 def receipt_time(day: str | None, clock: str | None, state: str, *, is_utc: bool = False) -> tuple[datetime, bool]:
@@ -58,8 +64,7 @@ _NOON = time(12)
 def _read_clock(clock: str, behind_day: str) -> time | None:
     """The time in the cell, or in the text after the day, with a zone if it names one; None if there is none. Raises
     RowFault if it cannot be read."""
-    said = clock.rpartition(" ")[2] if _DATED.match(clock) else clock
-    said = said or (behind_day if behind_day != "00:00:00" else "")  # a day in a spreadsheet
+    said = _DATED.sub("", clock, count=1) or ("" if _MIDNIGHT.fullmatch(behind_day) else behind_day)
     zoned = _ZONE.fullmatch(said)
     if zoned is not None:
         return _time(zoned["clock"]).replace(tzinfo=_zone(zoned["zone"].upper()))

@@ -327,6 +327,10 @@ CLEAN: list[tuple[str, Read]] = [
         ),
     ),
     ("units_in_names.csv", Read("generic", [("31", "MB", "tractor", 105.669, 600.0)], 0, {}, [])),
+    (
+        "midnight_days.csv",
+        Read("fleet-one", [("41", "TX", "tractor", 100.5, 402.0), ("41", "TX", "tractor", 90.0, 360.0)], 0, {}, []),
+    ),
     ("eroad_transactions.csv", Read("generic", [("T-41", "NV", "tractor", 100.5, 402.0)], 0, {}, [])),
     ("quarles_portal.csv", Read("generic", [("41", "VA", "tractor", 100.5, 402.0)], 0, {}, [])),
     ("mobile_refuels.csv", Read("generic", [("41", "FL", "tractor", 100.5, 402.0)], 0, {}, [])),
@@ -423,6 +427,12 @@ def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
     path = CASES / "units_in_names.csv"
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         assert [(one.currency, f"{one.local_time:%d %H:%M}") for one in file.fills] == [("CAD", "20 22:05")]
+
+
+def test_midnight_behind_a_day_is_no_time_of_day() -> None:
+    path = CASES / "midnight_days.csv"
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        assert [(f"{one.local_time:%d %H}", one.has_time) for one in file.fills] == [("21 12", False), ("22 12", False)]
 
 
 @pytest.mark.parametrize(

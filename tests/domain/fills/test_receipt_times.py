@@ -21,6 +21,11 @@ from domain.fills.receipt_times import receipt_time
         ("46174", "0.75", datetime(2026, 6, 1, 18)),
         ("46174.604", "", datetime(2026, 6, 1, 14, 29, 46)),
         ("2026-09-09 00:00:00", "1899-12-31 14:05:00", datetime(2026, 9, 9, 14, 5)),
+        ("09/09/2026 12:00:00 AM", "12/30/1899 2:05:00 PM", datetime(2026, 9, 9, 14, 5)),
+        ("09/09/2026", "14 h 05", datetime(2026, 9, 9, 14, 5)),
+        ("09/09/2026", "12:00 AM", datetime(2026, 9, 9)),
+        ("09/09/2026 12:00 PM", "", datetime(2026, 9, 9, 12)),
+        ("09/09/2026 00:00:01", "", datetime(2026, 9, 9, 0, 0, 1)),
         ("2026-07-01T06:30:00Z", "", datetime(2026, 6, 30, 23, 30)),
         ("2026-06-29T14:25:00-05:00", "", datetime(2026, 6, 29, 12, 25)),
         ("2026-09-09 02:10 PM CDT", "", datetime(2026, 9, 9, 12, 10)),
@@ -38,5 +43,12 @@ def test_a_day_or_time_that_cannot_be_is_a_fault(day: str, clock: str) -> None:
         receipt_time(day, clock, "CA")
 
 
-def test_a_day_alone_is_its_noon() -> None:
-    assert receipt_time("46174", "", "CA") == (datetime(2026, 6, 1, 12), False)
+@pytest.mark.parametrize(
+    "day",
+    [
+        *("46174", "6/1/2026 12:00:00 AM", "06/01/2026 12:00 AM", "2026-06-01 00:00:00.000", "2026-06-01T00:00"),
+        *("2026-06-01T00:00:00Z", "2026-06-01T00:00:00-05:00"),
+    ],
+)
+def test_a_day_alone_is_its_noon(day: str) -> None:
+    assert receipt_time(day, "", "CA") == (datetime(2026, 6, 1, 12), False)
