@@ -61,16 +61,23 @@ def cell_time(cell: Cell, zone: ZoneInfo | None) -> tuple[str, str]:
 
 
 _DAY_ALONE = re.compile(
-    r"\d{1,4}[/-]\d{1,2}[/-]\d{1,4}|\d{1,2}[ -][A-Z]{3}[A-Z]*\.?[ ,-]+\d{2,4}|[A-Z]{3}[A-Z]*\.? \d{1,2},? \d{4}",
+    r"(\d{1,4}[/-]\d{1,2}[/-]\d{1,4}|\d{1,2}[ -][A-Z]{3}[A-Z]*\.?[ ,-]+\d{2,4}|[A-Z]{3}[A-Z]*\.? \d{1,2},? \d{4})"
+    r"(?:[T ,]+(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM))?",
     re.ASCII | re.IGNORECASE,
 )
+"""A day, perhaps with midnight behind it, as databases write one without a time."""
+
+
+_FIRST_DAY = re.compile(r"\d{1,2}/\d{1,2}/(?:1899|1900) ", re.ASCII)
+"""The day before a time of day without one, as Access writes it."""
 
 
 def at_clock(day: Cell, clock: Cell) -> Cell:
     """The day with the time of day of another cell, or alone if that is empty; a time that has its day is unchanged."""
     moment = day if isinstance(day, datetime) else excel_moment(day)
     if moment is None:
-        text = day if isinstance(day, str) and _DAY_ALONE.fullmatch(day) else ""
+        alone = _DAY_ALONE.fullmatch(day) if isinstance(day, str) else None
+        text = alone[1] if alone is not None else ""
     else:
         text = f"{moment:%Y-%m-%d}" if moment.time() == time() else ""
     if not text:
@@ -78,7 +85,7 @@ def at_clock(day: Cell, clock: Cell) -> Cell:
     if clock is None or clock == "":
         return text  # midnight in a spreadsheet would be a time
     at = clock if isinstance(clock, datetime) else excel_time_of_day(plain_text(clock))
-    return f"{text} {plain_text(clock) if at is None else f'{at:%H:%M:%S}'}"
+    return f"{text} {_FIRST_DAY.sub('', plain_text(clock)) if at is None else f'{at:%H:%M:%S}'}"
 
 
 def _local(cell: Cell) -> datetime | None:

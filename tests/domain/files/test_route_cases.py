@@ -89,6 +89,15 @@ def test_a_day_and_its_time_may_stand_in_two_columns() -> None:
     assert windows(routes["L-1"]) == ["2026-12-02T09:30:00-05:00"]
 
 
+def test_a_day_with_midnight_behind_it_has_the_time_of_its_other_column() -> None:
+    """The routes started at midnight, and their windows opened then."""
+    routes = read("days_with_midnight.csv", {"scheduledStart": "Appt Date"})
+
+    assert {name: one[0] for name, one in ways(routes).items()} == {"D-1": "01 14:00", "D-2": "02 20:00"}
+    assert windows(routes["D-1"]) == ["2026-12-01T08:00:00-06:00", "2026-12-01T15:00:00-06:00"]
+    assert routes["D-3"].fault, "a day alone is no start, as in a spreadsheet"
+
+
 def test_stops_go_by_their_numbers_and_start_with_the_first_departure() -> None:
     assert ways(read("stops_by_number.csv")) == {
         "L1": ("01 14:00", ["Joliet", "Newark"]),

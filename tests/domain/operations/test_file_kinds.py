@@ -55,7 +55,7 @@ UNSURE = {
         (
             *("routes/samsara_upload.csv", "routes/appointments.csv", "routes/amazon_relay_trips.csv"),
             *("routes/three_ids.csv", "routes/loadsmart_loads.csv", "routes/optimoroute_orders.csv"),
-            "routes/mcleod_stops.csv",
+            *("routes/mcleod_stops.csv", "routes/days_with_midnight.csv"),
         ),
         "nearly those of routes",
     ),
