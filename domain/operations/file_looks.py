@@ -28,6 +28,7 @@ from domain.files.route_layout import ColumnsNotTold
 from domain.files.spreadsheets import Row, is_excel_file
 from domain.fills.card_files import FillFile, Volume, open_fill_file
 from domain.fills.importing import states_by_stations
+from domain.fills.local_times import CANADA
 from domain.fills.profiles import card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.file_kinds import FILE_KINDS, ColumnTable, KindFit, Recognized, layout_digest, recognize_kind
@@ -48,7 +49,7 @@ from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import price_profile_of
 from domain.stations.price_profiles import PRICE_FIELDS, with_unit, with_usual_columns
 from domain.stations.price_rows import PriceLook
-from domain.stations.price_units import ExchangeRates
+from domain.stations.price_units import ExchangeRates, unit_in_heading
 
 LOOKED_AT = 1_000
 """The first rows of a table that are read for a look."""
@@ -315,6 +316,10 @@ def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iter
     fills = list(islice(file.fills, _SHOWN))
     if fills and not any(fill.has_time for fill in fills):
         unclear.append("the first rows have no time of day: a fill without one is matched by its day alone")
+    columns = file.table.fields
+    has_currency = "currency" in columns or any(unit_in_heading(name)[0] for name in columns.values())
+    if not has_currency and any(fill.state in CANADA and fill.currency == "USD" for fill in fills):
+        unclear.append("nothing says the currency of purchases in Canada: they are taken to be in US dollars")
     names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons")
     for fill in fills:
         paid = {"paid": f"{fill.paid_cents / 100:.2f}", "currency": fill.currency}

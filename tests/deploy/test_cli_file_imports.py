@@ -65,6 +65,30 @@ def test_a_look_tells_that_purchases_have_no_time_of_day(
     assert any("no time of day" in one for one in look["unclear"]) is is_told
 
 
+@pytest.mark.parametrize(
+    ("column", "cells", "is_told"),
+    [
+        ("Amt", "MB,642.18", True),
+        ("Amt (CAD)", "MB,642.18", False),
+        ("Amt,Currency", "MB,642.18,CAD", False),
+        ("Amt,GST", "MB,642.18,21.40", False),
+        ("Amt", "AL,642.18", False),
+    ],
+)
+def test_a_look_tells_that_nothing_says_the_currency_of_canada(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str], column: str, cells: str, is_told: bool
+) -> None:
+    state, _, amount = cells.partition(",")
+    file = csv_file(
+        f"Tran Date,Tran Time,Unit,City,Item,Litres,State,{column}",
+        f"2026-11-20,14:05,101,Anywhere,ULSD,400,{state},{amount}",
+    )
+
+    look = cli("import", file, "--company", fleet.shown_company_id, "--look", "--json").document
+
+    assert any("currency of purchases in Canada" in one for one in look["unclear"]) is is_told
+
+
 @pytest.mark.parametrize(("days", "is_told"), [(-9, True), (1, False)])
 def test_a_look_tells_that_loads_have_started_long_ago(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str], days: int, is_told: bool
