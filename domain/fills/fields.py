@@ -94,8 +94,8 @@ FILL_FIELDS = RecordFields(
             "transaction or invoice number",
             "code",
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
-            "|Invoice No|Transaction Reference|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number"
-            "|Delivery Ticket Number|Auth Code|Authorization Code|UUID"
+            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number"
+            "|Delivery Ticket Number|Auth Code|Authorization Code|UUID|Invoice No|Transaction Reference"
             "|Numero de transaction|No de transaction|No transaction|Facture|No de facture|No facture",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
@@ -156,8 +156,8 @@ FILL_FIELDS = RecordFields(
             "item",
             "product code or name",
             "text",
-            "Product|Product Code|Product Type|Prod|Prod ID|Product ID|Fuel Type|IFTA Fuel Type|Fuel Transaction Type"
-            "|Fuel|Fuel Grade|Grade|Description"
+            "Product|Product Code|Product Type|Prod|Fuel Type|IFTA Fuel Type|Fuel Transaction Type"
+            "|Fuel|Fuel Grade|Grade|Description|Prod ID|Product ID"
             "|Produit|Carburant|Type de carburant",
         ),
         _field(
@@ -211,7 +211,7 @@ FILL_FIELDS = RecordFields(
             "amount",
             "Total Amount Due|Amount Due|Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt"
             "|Amount Paid|Total Paid|Invoice Total|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
-            "|Ext. Price|Extended Price|Amount|Fuel Cost|Fuel Amount|Cost|Montant net|Montant total|Montant",
+            "|Amount|Fuel Cost|Fuel Amount|Cost|Ext. Price|Extended Price|Montant net|Montant total|Montant",
         ),
         _field(
             "gross_amount",

@@ -484,6 +484,11 @@ def test_a_price_may_be_of_another_unit_than_the_quantity(csv_file: CsvFile, nam
     assert (found.fills, found.doubtful) == ([("7", "IL", "tractor", 100.0, 350.0)], [])
 
 
+def test_a_name_of_a_product_goes_before_its_id(csv_file: CsvFile) -> None:
+    path = csv_file("Date,Unit,State,Product ID,Fuel Type,Gallons,Amount", "11/21/2026,7,IL,4417,ULSD,100,350")
+    assert [one[2] for one in read(path).fills] == ["tractor"]
+
+
 def test_gallons_of_other_fuels_beside_those_of_the_row_hide_nothing(csv_file: CsvFile) -> None:
     path = csv_file(
         "Date,Unit,State,Product,Gallons,Reefer Gallons,Reefer Cost,Amount",
