@@ -131,7 +131,9 @@ def clock_beside(column: int, names: Sequence[str]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-_STATUS = re.compile(r"(?:load|order|shipment|trip|route|dispatch|stop|loadexecution)?status|tripstage")
+_STATUS = re.compile(
+    r"(?:load|order|ord|shipment|trip|route|dispatch|movement|stop|loadexecution)?status|lghoutstatus|tripstage"
+)
 
 
 def is_status(name: str) -> bool:

@@ -80,14 +80,17 @@ def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
     return draft
 
 
-_CANCELED = re.compile(r"\b(?:cancel+ed|void(?:ed)?|tonu)\b", re.IGNORECASE)
-"""TONU: truck ordered, not used."""
+_CANCELED = re.compile(
+    r".*\b(?:cancel+(?:ed|ation)?|void(?:ed)?|tonu|declined|rejected|deleted)\b.*|\s*(?:can|ico|v)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""TONU: truck ordered, not used. CAN and ICO are TMW's codes of canceled orders, and V is McLeod's."""
 
 
 def _find_canceled(draft: RouteDraft, row: Row, layout: Layout) -> None:
     for index in layout.statuses:
         cell = row.cells[index] if index < len(row.cells) else None
-        if isinstance(cell, str) and _CANCELED.search(cell):
+        if isinstance(cell, str) and _CANCELED.fullmatch(cell):
             draft.sources["status"] = layout.names[index]
             draft.faults["status"] = f"line {row.line} says {cell[:60]!r}: a canceled load is not imported"
 

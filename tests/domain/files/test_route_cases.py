@@ -89,6 +89,13 @@ def test_a_day_and_its_time_may_stand_in_two_columns() -> None:
     assert windows(routes["L-1"]) == ["2026-12-02T09:30:00-05:00"]
 
 
+def test_orders_that_are_canceled_by_a_code_of_their_tms_are_refused() -> None:
+    routes = read("tmw_statuses.csv")
+
+    assert list(ways(routes)) == ["7001"]
+    assert routes["7002"].fault == "ord_status: line 3 says 'CAN': a canceled load is not imported"
+
+
 def test_a_day_with_midnight_behind_it_has_the_time_of_its_other_column() -> None:
     """The routes started at midnight, and their windows opened then."""
     routes = read("days_with_midnight.csv", {"scheduledStart": "Appt Date"})

@@ -106,6 +106,31 @@ def test_rows_of_stops_may_repeat_the_origin_and_the_destination() -> None:
     assert (found["stop_name"], "stop1_name" in found) == ("Location Name", False)
 
 
+@pytest.mark.parametrize(
+    ("column", "status", "is_canceled"),
+    [
+        ("ord_status", "CAN", True),
+        ("lgh_outstatus", "CAN", True),
+        ("Order Status", "ICO", True),
+        ("Status", "V", True),
+        ("Load Status", "CANCEL", True),
+        ("Load Execution Status", "Rejected", True),
+        ("Load Status", "Tender declined", True),
+        ("ord_status", "PLN", False),
+        ("Status", "A", False),
+        ("Status", "Can be delivered early", False),
+    ],
+)
+def test_a_load_is_canceled_in_the_words_and_codes_of_a_tms(
+    tmp_path: Path, column: str, status: str, is_canceled: bool
+) -> None:
+    heading = ["Load #", column, "Truck", "Driver", "Planned Start", *PAIR]
+
+    (route,), _ = read(csv_file(tmp_path, heading, [LOAD[0], status, *LOAD[1:], *JOLIET, *NEWARK]))
+
+    assert ("a canceled load is not imported" in route.fault) is is_canceled
+
+
 def test_a_load_is_refused_if_one_of_its_rows_is_canceled(tmp_path: Path) -> None:
     path = csv_file(tmp_path, [*LOADS, "Stop Status"], [*LOAD, *JOLIET, "open"], [*LOAD, *NEWARK, "CANCELLED"])
 
