@@ -6,7 +6,7 @@ moved."""
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -61,6 +61,7 @@ from domain.queue.jobs import (
     send_message_job,
     send_notice_job,
 )
+from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.replay.replays import KEPT_REPLAY_DAYS, due_replays, forget_replays
 from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
@@ -132,6 +133,10 @@ def _failing_alone(event: str, company_id: UUID) -> Iterator[None]:
         log.exception(event, company_id=company_id)
 
 
+class SchedulersDiedError(Exception):
+    """Schedulers have died over a trip or a truck, one after the other. It is given up like one that fails."""
+
+
 @dataclass(frozen=True, slots=True)
 class Passes:
     """The scheduled work on one database and one job queue."""
@@ -142,6 +147,8 @@ class Passes:
     source_polls: SourcePolls = field(default_factory=SourcePolls)
     """Checks of sources of price files that are under way: the only state kept between passes."""
     importing: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_IMPORTS_AT_ONCE))
+    unfinished: UnfinishedJobs | None = None
+    """The trips and trucks that may kill the scheduler; None where none is counted."""
 
     def import_pass(self) -> dict[str, int]:
         """Imports held routes that can move now, and ends those long past their start in error. It runs every five
@@ -264,7 +271,7 @@ class Passes:
     def _compare_habits(self, trip: WaitingTrip, fuelings: UsualFuelings, now: datetime) -> bool:
         """Drive the habits over one trip. If that fails, the trip waits no longer."""
         try:
-            with self.database.transaction() as connection:
+            with self._computing(f"habits {trip.route_id}"), self.database.transaction() as connection:
                 return drive_waiting(connection, trip, fuelings, now=now)
         except Exception as error:
             if is_away(error):
@@ -415,6 +422,14 @@ class Passes:
         except psycopg.Error:
             log.warning("passes.price_source_fault_not_noted", source_id=source.id, company_id=source.company_id)
 
+    @contextmanager
+    def _computing(self, job: str) -> Iterator[None]:
+        """The computing about a trip or a truck. Raises SchedulersDiedError."""
+        with self.unfinished.working_at(job) if self.unfinished is not None else nullcontext(False) as is_fatal:
+            if is_fatal:
+                raise SchedulersDiedError(job)
+            yield
+
     def learn_roads(self) -> dict[str, int]:
         """Reads the roads of completed routes from their positions. It runs every minute, and takes a few seconds at
         most; the rest waits for the next minute. Each route is read by itself, so that a failure of one does not affect
@@ -436,7 +451,8 @@ class Passes:
                 trip = learning.read_trip(connection, route_id)
             if trip is None:
                 return False
-            road = learning.road_of(trip, default_highway_finder(), HighwayRoads())
+            with self._computing(f"driven_roads {route_id}"):
+                road = learning.road_of(trip, default_highway_finder(), HighwayRoads())
             with self.database.transaction() as connection:
                 return learning.store_road(connection, trip, road)
         except UnusableFixes as error:
@@ -469,7 +485,7 @@ class Passes:
     def _learn_burn_of(self, truck: TruckToLearn, now: datetime) -> Learned | None:
         """Measure the trips of a truck. None if it fails; the truck then waits no longer."""
         try:
-            with self.database.transaction() as connection:
+            with self._computing(f"burn {truck.vehicle_id}"), self.database.transaction() as connection:
                 return learn_truck(connection, truck, now=now)
         except Exception as error:
             if is_away(error):
@@ -496,7 +512,7 @@ class Passes:
     def _see_trip(self, trip: EndedTrip, now: datetime) -> int:
         """Compare a trip's fixes with its fuel stops. If it fails, the trip waits no longer."""
         try:
-            with self.database.transaction() as connection:
+            with self._computing(f"fuel_stops {trip.route_id}"), self.database.transaction() as connection:
                 return record_trip(connection, trip, now=now)
         except Exception as error:
             if is_away(error):

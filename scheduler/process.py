@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import psycopg
 import redis
@@ -17,6 +18,7 @@ from domain import clock
 from domain.database.connections import Database
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
+from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.settings import Settings
 from domain.telemetry.health import Health
 from domain.telemetry.logs import get_logger
@@ -89,7 +91,8 @@ def _lead(
     jobs = JobQueue.of(settings)
     leader = _Leader(leadership, jobs, state, stop)
     with Database.of(settings, put_jobs=jobs.put) as database:
-        passes = Passes(settings, database, jobs)
+        unfinished = UnfinishedJobs(settings.require_redis_url(), f"scheduler {uuid4()}")
+        passes = Passes(settings, database, jobs, unfinished=unfinished)
         scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
 
         def tick(name: str, work: Callable[[], dict[str, int]], seconds: float) -> None:
@@ -123,7 +126,9 @@ def _lead(
         health.note_stopping()
         leader.resign()
         LEADS.set(0)
+        unfinished.leave()
         _finish(scheduler, settings.stop_seconds)
+        unfinished.close()
     log.info("scheduler.stopped")
     return 1 if leader.has_lost else 0
 
