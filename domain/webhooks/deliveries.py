@@ -30,6 +30,8 @@ GONE = 410
 
 _RETRIES = Retries(timedelta(seconds=5), longest=timedelta(hours=3), factor=4)
 
+_WAITS_OF_LOST = {"first_wait": _RETRIES.first, "factor": _RETRIES.factor, "longest_wait": _RETRIES.longest}
+
 _CLAIM_ATTEMPTS = 2
 _CLAIM_GRACE = timedelta(seconds=5)
 """Time by which a claim outlives its attempts: one attempt fits in even with a slow database."""
@@ -118,7 +120,11 @@ _CLAIM = Statement(
         ORDER BY retry_at, number LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     )
     UPDATE webhook_deliveries d
-    SET attempts = d.attempts + 1, claimed_until = %(until)s, retry_at = %(until)s
+    SET attempts = d.attempts + 1, failures = d.failures + (d.claimed_until IS NOT NULL)::int,
+        claimed_until = %(until)s,
+        retry_at = %(until)s::timestamptz + CASE WHEN d.claimed_until IS NULL THEN interval '0'
+            ELSE least(%(first_wait)s::interval * %(factor)s ^ least(d.failures, 16), %(longest_wait)s::interval)
+                 * (0.5 + random()) END
     FROM webhook_events e
     WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(ARRAY(SELECT number FROM due)) AND e.id = d.event_id
     RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload,
@@ -128,7 +134,11 @@ _CLAIM = Statement(
 """Two indexes give the rows in the order that is asked for, so this reads no more of a backlog than the limit. A join,
 as of `NOT EXISTS`, would read the whole backlog. So would a sort, which PostgreSQL prefers while its statistics say
 that the table has a row or two. That is why it says `>=`, whose first row is one of the same route, and uses
-`in_index_order`."""
+`in_index_order`.
+
+An attempt whose end was not stored counts as a failure once its claim has run out: its event may have killed the
+process. So the next process is killed later each time. The waits differ, so that the events that were under way beside
+it are soon sent without it."""
 _FAIL = Command(
     "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
     " WHERE endpoint_id = %s AND number = ANY(%s)"
@@ -148,7 +158,9 @@ def claim_deliveries(
     if limit <= 0:
         return None
     with in_index_order(connection):
-        rows = _CLAIM.all(connection, {"endpoint_id": endpoint_id, "limit": limit, "until": until, "now": now})
+        rows = _CLAIM.all(
+            connection, {"endpoint_id": endpoint_id, "limit": limit, "until": until, "now": now, **_WAITS_OF_LOST}
+        )
     if not rows:
         return None
     unprepared = [

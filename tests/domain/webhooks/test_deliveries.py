@@ -181,6 +181,25 @@ def test_a_claim_that_ran_out_is_sent_again_with_the_same_id(
     assert event.status == "delivered"
 
 
+def test_an_event_that_kills_each_process_is_sent_less_and_less_often(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    at, waits = later, []
+    for _ in range(9):
+        (lost,) = claim(connection, endpoint_id, settings, at).claimed
+        (event,) = events_of(connection, endpoint_id)
+        waits.append((event.retry_at - lost.until).total_seconds())
+        at = event.retry_at
+    assert waits.pop(0) == 0
+    for wait, wanted in zip(waits, (5, 20, 80, 320, 1_280, 5_120, 10_800, 10_800), strict=True):
+        assert wanted / 2 <= wait <= wanted * 3 / 2
+
+    settle_deliveries(connection, endpoint_id, [outcome(lost, at)], settings=settings, now=at)
+    (event,) = events_of(connection, endpoint_id)
+    assert event.status == "delivered"
+
+
 def test_a_claim_that_is_released_is_due_at_once(
     connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
 ) -> None:
