@@ -3,8 +3,8 @@ says why."""
 
 import pytest
 
-from domain.queue.dead_letter_store import read_dead_letters
-from domain.queue.dramatiq_messages import encode_message
+from domain.queue.dead_letter_store import enqueue_dead_letters, read_dead_letters, remove_dead_letters
+from domain.queue.dramatiq_messages import encode_message, unreadable_letter
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from tests.service import eventually
@@ -76,3 +76,14 @@ def test_a_dead_letter_has_the_error_of_its_last_attempt(
 def test_a_dead_letter_that_is_gone_gets_no_error(server: Server, queue: JobQueue) -> None:
     FuelrouteBroker(server.url).tell_error(QUEUE, "gone", encode_message(QUEUE, "tests.run", {}, "gone"))
     assert queue.client.keys("*") == []
+
+
+def test_a_dead_letter_that_cannot_be_read_is_not_replayed_but_discarded(queue: JobQueue) -> None:
+    queue.client.zadd("dramatiq:plans.XQ", {"bad": 1})
+    queue.client.hset("dramatiq:plans.XQ.msgs", "bad", unreadable_letter("plans", "bad", b"[]"))
+    ((letter, _),) = read_dead_letters(queue.client, "plans")
+
+    assert enqueue_dead_letters(queue.client, [letter]) == 0
+    assert read_dead_letters(queue.client, "plans")[0][0].error == "This release cannot read the message b'[]'"
+    assert remove_dead_letters(queue.client, [letter]) == 1
+    assert read_dead_letters(queue.client, "plans") == []
