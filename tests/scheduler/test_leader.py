@@ -23,19 +23,20 @@ def database_url(settings: object) -> str:
 def candidate(database_url: str) -> Iterator[Callable[[], Leadership]]:
     with ExitStack() as stack:
         yield lambda: stack.enter_context(closing(Leadership(database_url)))
+    with psycopg.connect(database_url, autocommit=True) as connection:  # a session keeps its lock until it has ended
+        query = f"SELECT pid {_LEADERS}"
+        eventually(lambda: connection.execute(query, (LEADER_LOCKS,)).fetchall(), lambda pids: not pids)
+
+
+_LEADERS = (
+    "FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+    " WHERE l.locktype = 'advisory' AND l.classid = %s AND d.datname = current_database()"
+)
 
 
 def end_leader_s_session(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
-        ended = (
-            named(connection)
-            .execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                " WHERE l.locktype = 'advisory' AND l.classid = %s AND d.datname = current_database()",
-                (LEADER_LOCKS,),
-            )
-            .fetchall()
-        )
+        ended = named(connection).execute(f"SELECT pg_terminate_backend(pid) {_LEADERS}", (LEADER_LOCKS,)).fetchall()
     assert ended == [(True,)]
 
 
