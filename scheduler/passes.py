@@ -6,7 +6,7 @@ moved."""
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -49,6 +49,7 @@ from domain.queue.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
     Job,
+    WorkingAt,
     after_prices_job,
     build_plan_job,
     deliver_webhooks_job,
@@ -56,12 +57,12 @@ from domain.queue.jobs import (
     import_routes_job,
     in_batches,
     make_menu_job,
+    never_fatal,
     process_positions_job,
     review_plan_job,
     send_message_job,
     send_notice_job,
 )
-from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.replay.replays import KEPT_REPLAY_DAYS, due_replays, forget_replays
 from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
@@ -147,8 +148,8 @@ class Passes:
     source_polls: SourcePolls = field(default_factory=SourcePolls)
     """Checks of sources of price files that are under way: the only state kept between passes."""
     importing: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_IMPORTS_AT_ONCE))
-    unfinished: UnfinishedJobs | None = None
-    """The trips and trucks that may kill the scheduler; None where none is counted."""
+    working_at: WorkingAt = never_fatal
+    """The work on trips and trucks that may kill the scheduler."""
 
     def import_pass(self) -> dict[str, int]:
         """Imports held routes that can move now, and ends those long past their start in error. It runs every five
@@ -425,7 +426,7 @@ class Passes:
     @contextmanager
     def _computing(self, job: str) -> Iterator[None]:
         """The computing about a trip or a truck. Raises SchedulersDiedError."""
-        with self.unfinished.working_at(job) if self.unfinished is not None else nullcontext(False) as is_fatal:
+        with self.working_at(job) as is_fatal:
             if is_fatal:
                 raise SchedulersDiedError(job)
             yield

@@ -92,7 +92,7 @@ def _lead(
     leader = _Leader(leadership, jobs, state, stop)
     with Database.of(settings, put_jobs=jobs.put) as database:
         unfinished = UnfinishedJobs(settings.require_redis_url(), f"scheduler {uuid4()}")
-        passes = Passes(settings, database, jobs, unfinished=unfinished)
+        passes = Passes(settings, database, jobs, working_at=unfinished.working_at)
         scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
 
         def tick(name: str, work: Callable[[], dict[str, int]], seconds: float) -> None:

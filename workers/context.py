@@ -2,7 +2,7 @@
 the traces of the routes that they work on."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +13,7 @@ import psycopg
 from domain.database.connections import Connection, Database
 from domain.ids import shown_id
 from domain.queue.job_queue import JobQueue
-from domain.queue.unfinished_jobs import UnfinishedJobs
+from domain.queue.jobs import WorkingAt, never_fatal
 from domain.routes.traces import trace_of_message, traces_of
 from domain.settings import Settings
 from domain.telemetry import tracing
@@ -38,8 +38,8 @@ class Context:
     jobs: JobQueue
     companies: JobCompanies = field(default_factory=JobCompanies)
     """The companies of the thread's present job."""
-    unfinished: UnfinishedJobs | None = None
-    """The jobs that may kill their process; None where no process works at jobs."""
+    working_at: WorkingAt = never_fatal
+    """The work of jobs that may kill their process."""
 
     @cached_property
     def roads(self) -> "Roads":
@@ -63,12 +63,6 @@ class Context:
         return Planner(
             self.settings, partial(self.database.pipelined_transaction, snapshot=True), self.roads, self.network
         )
-
-    @contextmanager
-    def working_at(self, job: str) -> Iterator[bool]:
-        """The work of a job that may kill its process. Yields True if it seems to have done so."""
-        with self.unfinished.working_at(job) if self.unfinished is not None else nullcontext(False) as is_fatal:
-            yield is_fatal
 
     @contextmanager
     def about_route(self, job: str, route_id: UUID) -> Iterator[None]:

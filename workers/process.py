@@ -44,7 +44,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
     jobs = JobQueue.of(settings)
     with Database.of(settings, visible=companies.visible, put_jobs=jobs.put) as database:
         unfinished = UnfinishedJobs(broker.url, broker.broker_id)
-        context = Context(settings, database, jobs, companies, unfinished)
+        context = Context(settings, database, jobs, companies, unfinished.working_at)
         broker.add_middleware(WebhookHints(context))
         for queue in queues:  # a process loads only what its queues need
             importlib.import_module(f"workers.{queue}").register(broker, context)

@@ -6,7 +6,8 @@ sweep asks again when a hint is lost.
 Jobs ride on the transaction: what changes the database calls `after_commit`, and nobody passes jobs on.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -59,6 +60,16 @@ class Job:
     """The company in whose backlog the job waits; None for a job of several companies, or a small one."""
     company_ids: Collection[UUID] = field(default=(), compare=False)
     """All companies whose data the job touches, where it waits in no backlog."""
+
+
+WorkingAt = Callable[[str], AbstractContextManager[bool]]
+"""The work of a job, by the job's name. It yields True where the job seems to kill its process; see
+`unfinished_jobs`."""
+
+
+def never_fatal(_job: str) -> AbstractContextManager[bool]:
+    """The work of a job where nobody counts the processes that die over it."""
+    return nullcontext(False)
 
 
 def after_commit(connection: "Connection", *jobs: Job) -> None:

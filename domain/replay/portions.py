@@ -4,8 +4,7 @@ A portion is a stretch of trips that is solved in about a second. Whoever solves
 that several processes work on one replay, and a portion whose process died is solved by another one. Solving a portion
 twice gives the same results, and the first ones stay."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,6 +16,7 @@ from domain.database.connections import Connection, Tenant, Transaction, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.lifecycle import Environment
 from domain.planning.what_if import KeptTrip
+from domain.queue.jobs import WorkingAt, never_fatal
 from domain.replay.driven_trips import (
     DrivenTrip,
     read_inputs,
@@ -65,16 +65,8 @@ _TAKE = Statement(
 _STORE = Command("UPDATE replay_portions SET results = %s WHERE replay_id = %s AND number = %s AND results IS NULL")
 
 
-WorkingAt = Callable[[str], AbstractContextManager[bool]]
-"""The work of a job by its name. It yields True where the job seems to kill its process."""
-
-
-def _never_fatal(_job: str) -> AbstractContextManager[bool]:
-    return nullcontext(False)
-
-
 def solve_next_portion(
-    transaction: Transaction, replay_id: UUID, *, working_at: WorkingAt = _never_fatal, now: datetime
+    transaction: Transaction, replay_id: UUID, *, working_at: WorkingAt = never_fatal, now: datetime
 ) -> int | None:
     """Solve a portion that nobody is at work on. Returns how many trips it has; None where none is left to take. A trip
     that kills the process which solves it is left out at last."""

@@ -71,5 +71,5 @@ def _learn_until_dead(settings: Settings, name: str, deadly: UUID) -> None:
     learning.road_of = learn_or_die  # type: ignore[assignment]  # in this process alone
     url = settings.require_redis_url()
     with Database.of(settings) as database, redis_client(url) as client:
-        Passes(settings, database, JobQueue(client), unfinished=UnfinishedJobs(url, name)).learn_roads()
+        Passes(settings, database, JobQueue(client), working_at=UnfinishedJobs(url, name).working_at).learn_roads()
     raise SystemExit(0)

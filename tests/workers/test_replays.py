@@ -84,7 +84,7 @@ def _solve_until_dead(
     portions._solve = solve_or_die  # type: ignore[assignment]  # in this process alone
     portions._TAKEN = timedelta()
     with Database.of(settings) as database, redis_client(redis_url) as client:
-        context = Context(settings, database, JobQueue(client), unfinished=UnfinishedJobs(redis_url, name))
+        context = Context(settings, database, JobQueue(client), working_at=UnfinishedJobs(redis_url, name).working_at)
         for _ in range(2):
             run_replay(context, replay_id, 0, company_id)
     raise SystemExit(0)
