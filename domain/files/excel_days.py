@@ -14,6 +14,11 @@ _COUNTED_FROM = datetime(1899, 12, 30)
 _COUNTED = re.compile(r"\d{5}(\.\d+)?", re.ASCII)
 _OF_A_DAY = re.compile(r"0?\.\d+|0", re.ASCII)
 
+MIDNIGHT = r"(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)"
+"""Pattern of the time behind a day without one, as databases and spreadsheets write it."""
+ACCESS_DAY = r"\d{1,2}/\d{1,2}/(?:1899|1900)"
+"""Pattern of the day before a time of day without one, as Access writes it."""
+
 
 def excel_moment(cell: object) -> datetime | None:
     """The moment of the number, or of a text that is one, to the second; None if it is no moment."""

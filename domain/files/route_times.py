@@ -5,7 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from domain.files.excel_days import excel_moment, excel_time_of_day
+from domain.files.excel_days import ACCESS_DAY, MIDNIGHT, excel_moment, excel_time_of_day
 from domain.files.spreadsheets import Cell
 
 _LOCAL_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(\.\d+)?", re.ASCII)
@@ -62,14 +62,13 @@ def cell_time(cell: Cell, zone: ZoneInfo | None) -> tuple[str, str]:
 
 _DAY_ALONE = re.compile(
     r"(\d{1,4}[/-]\d{1,2}[/-]\d{1,4}|\d{1,2}[ -][A-Z]{3}[A-Z]*\.?[ ,-]+\d{2,4}|[A-Z]{3}[A-Z]*\.? \d{1,2},? \d{4})"
-    r"(?:[T ,]+(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM))?",
+    rf"(?:[T ,]+{MIDNIGHT})?",
     re.ASCII | re.IGNORECASE,
 )
 """A day, perhaps with midnight behind it, as databases write one without a time."""
 
 
-_FIRST_DAY = re.compile(r"\d{1,2}/\d{1,2}/(?:1899|1900) ", re.ASCII)
-"""The day before a time of day without one, as Access writes it."""
+_FIRST_DAY = re.compile(f"{ACCESS_DAY} ", re.ASCII)
 
 
 def at_clock(day: Cell, clock: Cell) -> Cell:

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from domain.files.excel_days import excel_moment, excel_time_of_day
+from domain.files.excel_days import ACCESS_DAY, MIDNIGHT, excel_moment, excel_time_of_day
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.local_times import zone_of
 
@@ -26,9 +26,7 @@ word."""
 _TIME = re.compile(
     r"(\d{1,2})(?::| ?h ?)?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?(?:([AP])\.?M\.?)?", re.ASCII | re.IGNORECASE
 )
-_MIDNIGHT = re.compile(
-    r"(?:0?0:00(?::00(?:\.0+)?)?|12:00(?::00)? ?AM)(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?", re.ASCII | re.IGNORECASE
-)
+_MIDNIGHT = re.compile(rf"{MIDNIGHT}(?: ?(?:Z|UTC|GMT|[+-]\d{{2}}:?\d{{2}}))?", re.ASCII | re.IGNORECASE)
 """The time behind a day without one, as databases and spreadsheets write it: `11/21/2026 12:00:00 AM`."""
 _ZONE = re.compile(r"(?P<clock>.*\d.*?) ?(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2}|(?<![A-Z])[ECMP][SD]?T)", re.IGNORECASE)
 _ZONES = dict(
@@ -37,7 +35,7 @@ _ZONES = dict(
 _HOURS = dict(zip("ECMP", (-5, -6, -7, -8), strict=True))
 """Hours of standard time."""
 
-_DATED = re.compile(r"(?:\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/(?:1899|1900)) ", re.ASCII)
+_DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|{ACCESS_DAY}) ", re.ASCII)
 """A spreadsheet or database may keep a time of day as a moment on its first day."""
 
 
