@@ -416,7 +416,7 @@ def test_only_a_chains_number_tells_the_state_of_a_place_and_only_if_one_store_h
     ],
 )
 def test_the_taxes_of_canada_are_in_canadian_dollars(csv_file: CsvFile, names: str, cells: str, currency: str) -> None:
-    """Without a currency of its own the row counted in US dollars."""
+    """A tax of Canada tells the currency of a row that has none."""
     state, _, told = cells.partition(",")
     path = csv_file(f"Date,Unit,State,Product,Litres,Total,{names}", f"11/21/2026,7,{state},ULSD,400.000,642.18,{told}")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:

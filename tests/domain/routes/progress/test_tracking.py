@@ -161,27 +161,19 @@ def test_a_truck_that_stands_at_the_first_stop_when_its_route_is_imported_has_ar
     assert visits_of(connection, route_id) == {0: (now - minutes(14), None)}
 
 
+@pytest.mark.parametrize(("minutes_before", "counts"), [(5, True), (16, False)])
 def test_in_the_sandbox_the_import_counts_fixes_that_came_in_lately_whatever_their_time(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, minutes_before: int, counts: bool
 ) -> None:
-    simulated = now - timedelta(days=3)
-    post(connection, fleet.sandbox, positions_at(JOLIET, simulated, count=2), now=now - minutes(5))
-    process(connection, settings, fleet, now=now - minutes(5), live=False)
+    simulated, came_in = now - timedelta(days=3), now - minutes(minutes_before)
+    post(connection, fleet.sandbox, positions_at(JOLIET, simulated, count=2), now=came_in)
+    process(connection, settings, fleet, now=came_in, live=False)
     route_id = imported(connection, fleet.sandbox, now=now, start=simulated)
 
-    assert process(connection, settings, fleet, now=now, live=False) == [build_plan_job(route_id)]
+    jobs = process(connection, settings, fleet, now=now, live=False)
 
-
-def test_in_the_sandbox_fixes_that_came_in_more_than_fifteen_minutes_before_the_import_do_not_count(
-    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
-) -> None:
-    simulated = now - timedelta(days=3)
-    post(connection, fleet.sandbox, positions_at(JOLIET, simulated, count=2), now=now - minutes(16))
-    process(connection, settings, fleet, now=now - minutes(16), live=False)
-    route_id = imported(connection, fleet.sandbox, now=now, start=simulated)
-
-    assert process(connection, settings, fleet, now=now, live=False) == []
-    assert visits_of(connection, route_id) == {}
+    assert jobs == ([build_plan_job(route_id)] if counts else [])
+    assert visits_of(connection, route_id) == ({0: (simulated, None)} if counts else {})
 
 
 def test_fixes_from_more_than_fifteen_minutes_before_the_import_do_not_count(
