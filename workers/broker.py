@@ -28,7 +28,6 @@ from domain.queue.redis_layout import (
     GIVE_BACK,
     NAMESPACE,
     TELL_ERROR,
-    dead_letters_key,
     messages_key,
     taken_key,
     waiting_key,
@@ -204,8 +203,8 @@ class WakingConsumer(dramatiq.Consumer):
         }
         for job_id, message in unreadable.items():
             log.error("workers.message_not_readable", queue=self._queue_name, id=job_id)
-            self._broker.do_nack(self._queue_name, job_id)
             self._broker.tell_error(self._queue_name, job_id, unreadable_letter(self._queue_name, job_id, message))
+            self._broker.do_nack(self._queue_name, job_id)
         return set(unreadable)
 
     def ack(self, message: Any) -> None:
@@ -223,9 +222,9 @@ class WakingConsumer(dramatiq.Consumer):
 
     def nack(self, message: Any) -> None:
         """Makes a dead letter of a job, with the error of its last attempt. A job without one is of another release."""
-        self._settle(self._stock.nack, message)
         message.options.setdefault(ERROR, f"This release has no job {message.actor_name}")
         self._settle(self._tell_error, message)
+        self._settle(self._stock.nack, message)
         self._let_go(message)
 
     def _tell_error(self, message: Any) -> None:
@@ -291,8 +290,8 @@ class FuelrouteBroker(RedisBroker):
         self._give_back(keys=[NAMESPACE], args=[queue, self.broker_id, company, redis_message_id])
 
     def tell_error(self, queue: str, redis_message_id: str, message: bytes) -> None:
-        """Gives a dead letter a message that has the error."""
-        self._tell_error(keys=[dead_letters_key(queue)], args=[redis_message_id, message])
+        """Notes the error in the message of a job that becomes a dead letter next: nobody sees the letter without."""
+        self._tell_error(keys=[messages_key(queue)], args=[redis_message_id, message])
 
     def do_fetch(self, queue_name: str, most: int) -> list[bytes]:
         """The next messages of a queue for Dramatiq's consumer. It would die of one that cannot be read, so it gets

@@ -283,13 +283,13 @@ LEAVE_JOBS = """
 Key: the unfinished jobs. Argument: the worker."""
 
 TELL_ERROR = """
-    if redis.call('zscore', KEYS[1], ARGV[1]) then
-        redis.call('hset', KEYS[1] .. '.msgs', ARGV[1], ARGV[2])
+    if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
+        redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
     end
 """
-"""Replaces the message of a dead letter by one that has the error. Nothing happens if the letter is not there.
+"""Replaces the message of a job by one that has the error. Nothing happens if the job is done.
 
-Key: the dead letters of a queue. Arguments: the id, the message."""
+Key: the messages of a queue. Arguments: the id, the message."""
 
 REPLAY = (
     _COUNT_ENTERED

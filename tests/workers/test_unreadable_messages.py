@@ -2,6 +2,7 @@
 says why."""
 
 import pytest
+from dramatiq.brokers.redis import RedisBroker
 
 from domain.queue.dead_letter_store import enqueue_dead_letters, read_dead_letters, remove_dead_letters
 from domain.queue.dramatiq_messages import encode_message, unreadable_letter
@@ -73,7 +74,30 @@ def test_a_dead_letter_has_the_error_of_its_last_attempt(
         assert errors_of_dead_letters(queue, 1) == [("tests.run", "ValueError: attempt 2")]
 
 
-def test_a_dead_letter_that_is_gone_gets_no_error(server: Server, queue: JobQueue) -> None:
+@pytest.mark.parametrize("name", ["tests.run", "tests.gone"])
+def test_nobody_sees_a_dead_letter_without_its_error(
+    server: Server, queue: JobQueue, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("workers.broker._JOB_RETRIES", 0)
+    seen: list[str] = []
+
+    def do_nack(broker: FuelrouteBroker, queue_name: str, redis_message_id: str) -> None:
+        RedisBroker.__getattr__(broker, "do_nack")(queue_name, redis_message_id)
+        seen.extend(letter.error for letter, _ in read_dead_letters(queue.client, QUEUE))
+
+    monkeypatch.setattr(FuelrouteBroker, "do_nack", do_nack, raising=False)
+    queue.client.hset(f"dramatiq:{QUEUE}.msgs", "bad", b"[]")
+    queue.client.rpush(f"dramatiq:{QUEUE}", "bad")
+    queue.put(Job(name, QUEUE, {}))
+
+    with working(server.url, seen_by([])):
+        errors_of_dead_letters(queue, 2)
+
+    assert len(seen) == 3
+    assert "" not in seen
+
+
+def test_a_job_that_is_done_gets_no_error(server: Server, queue: JobQueue) -> None:
     FuelrouteBroker(server.url).tell_error(QUEUE, "gone", encode_message(QUEUE, "tests.run", {}, "gone"))
     assert queue.client.keys("*") == []
 
