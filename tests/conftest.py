@@ -171,6 +171,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.servers)
     if seed := config.getoption("--random-order"):
         _shuffle(items, seed)
+    else:
+        _spread_waiting(items)
+
+
+_WAITING = ("chaos", "ingress/docs", "pipeline", "workers")
+"""Folders whose tests wait for processes more than they compute."""
+
+
+def _spread_waiting(items: list[pytest.Item]) -> None:
+    """Spreads the modules whose tests wait among those that compute. In the order of their folders, all parallel
+    workers would wait together in the end: a sixth of the processors' time was idle."""
+    modules = dict.fromkeys(item.path for item in items)
+    folders = [Path(__file__).parent / name for name in _WAITING]
+    waiting = [path for path in modules if any(path.is_relative_to(folder) for folder in folders)]
+    computing = [path for path in modules if path not in waiting]
+    # the last ones compute, so that no long wait begins in the end
+    places = {path: 0.85 * number / len(waiting) for number, path in enumerate(waiting)}
+    places |= {path: number / len(computing) for number, path in enumerate(computing)}
+    items.sort(key=lambda item: places[item.path])
 
 
 def _shuffle(items: list[pytest.Item], seed: str) -> None:
