@@ -95,7 +95,7 @@ Currency = Annotated[
     str,
     typer.Option(
         metavar="USD|CAD|MXN",
-        help="The currency of prices, where the file does not say it; otherwise that of the station's country.",
+        help="The currency, where the file does not say it. Prices are in that of the station's country otherwise.",
     ),
 ]
 Unit = Annotated[

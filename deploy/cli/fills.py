@@ -75,6 +75,10 @@ def fills_import(
         Literal["gallons", "litres"] | None,
         typer.Option("--volume", help="What all quantities of the file are, where no column says it."),
     ] = None,
+    currency: Annotated[
+        Literal["USD", "CAD"] | None,
+        typer.Option("--currency", help="The currency of all amounts of the file, where no column says it."),
+    ] = None,
     environment: InEnvironment = Environment.LIVE,
     as_json: AsJson = False,
 ) -> None:
@@ -96,6 +100,7 @@ def fills_import(
         environment=environment,
         profile=chosen,
         volume=volume or "",
+        currency=currency or "",
         far_miles=get_settings().fill_far_miles,
     )
     with transaction() as connection:

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from domain.files.csvfiles import ImportReport, Progress
+from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.file_records import FileRecord
 from domain.files.headings import is_universal
 from domain.files.products import Fuel, fuel_of_product
@@ -116,11 +116,15 @@ def open_fill_file(
     *,
     now: datetime,
     volume: Volume = "",
+    currency: str = "",
     state_of: StateOf = lambda name, city: None,
     progress: Progress = lambda _: None,
 ) -> Iterator[FillFile]:
-    """The rows of a file as fills; rows with a fault go into the report. `state_of` is asked about rows without a
-    state. Raises UnreadableFile, also while the rows are read, if the file is refused as a whole."""
+    """The rows of a file as fills; rows with a fault go into the report. `volume` and `currency` are what a person says
+    of rows that do not say it. `state_of` is asked about rows without a state. Raises UnreadableFile, also while the
+    rows are read, if the file is refused as a whole."""
+    if currency.upper() not in _CURRENCIES:
+        raise UnreadableFile(f"purchases are in USD or CAD, not in {currency}")
     with open_profiled(
         path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
     ) as table:
@@ -129,13 +133,15 @@ def open_fill_file(
         if not volume and unit and priced and priced != unit and "volume_unit" not in table.fields:
             unit, records = priced, (_in_volume(one, priced) for one in records)
         latest = now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2)
-        yield FillFile(table, _fills(records, profile.name, _Told(unit, state_of, latest), report))
+        yield FillFile(table, _fills(records, profile.name, _Told(unit, currency.upper(), state_of, latest), report))
 
 
 class _Told(NamedTuple):
     """The facts that hold for all rows of a file."""
 
     volume: Volume
+    currency: str
+    """The currency of rows that do not say it."""
     state_of: StateOf
     latest: datetime
     """Local time after which no purchase can be."""
@@ -281,7 +287,7 @@ def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill,
         fuel=Fuel.UNKNOWN,
         gallons=0.0,
         paid_cents=0,
-        currency=_currency(currency.strip() or ("CAD" if is_taxed_in_canada else "")),
+        currency=_currency(currency.strip() or told.currency or ("CAD" if is_taxed_in_canada else "")),
         invoice_number=_number_text(given.get("invoice")),
         driver_name=None if unit else cell_line(given.get("driver")) or None,
     )

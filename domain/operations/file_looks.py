@@ -263,8 +263,16 @@ def _first_rows(
     if answer.kind == "fills":
         profile = card_profile_of(wanted.path, answer.profile)
         states = states_by_stations(connection, _company_of(wanted, answer))
-        with open_fill_file(wanted.path, profile, report, now=now, volume=answer.volume, state_of=states) as file:
-            return _named(answer, profile.name), list(_fill_rows(file, report, unclear))
+        with open_fill_file(
+            wanted.path,
+            profile,
+            report,
+            now=now,
+            volume=answer.volume,
+            currency=answer.currency,
+            state_of=states,
+        ) as file:
+            return _named(answer, profile.name), list(_fill_rows(file, answer, report, unclear))
     return answer, list(_route_rows(wanted.path, answer.mapping, zone, report, unclear, now))
 
 
@@ -311,15 +319,20 @@ def _price_rows(
                 yield _shown(record.line, record.values | foreign, zone)
 
 
-def _fill_rows(file: FillFile, report: ImportReport, unclear: list[str]) -> Iterator[dict[str, str]]:
+def _fill_rows(
+    file: FillFile, answer: FileAnswer, report: ImportReport, unclear: list[str]
+) -> Iterator[dict[str, str]]:
     report.unused_columns = file.table.unused
     fills = list(islice(file.fills, _SHOWN))
     if fills and not any(fill.has_time for fill in fills):
         unclear.append("the first rows have no time of day: a fill without one is matched by its day alone")
     columns = file.table.fields
-    has_currency = "currency" in columns or any(unit_in_heading(name)[0] for name in columns.values())
-    if not has_currency and any(fill.state in CANADA and fill.currency == "USD" for fill in fills):
-        unclear.append("nothing says the currency of purchases in Canada: they are taken to be in US dollars")
+    is_told = answer.currency or "currency" in columns or any(unit_in_heading(name)[0] for name in columns.values())
+    if not is_told and any(fill.state in CANADA and fill.currency == "USD" for fill in fills):
+        unclear.append(
+            "nothing says the currency of purchases in Canada: they are taken to be in US dollars, unless you say it"
+            " for the file"
+        )
     names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons")
     for fill in fills:
         paid = {"paid": f"{fill.paid_cents / 100:.2f}", "currency": fill.currency}
@@ -406,6 +419,7 @@ def file_to_import(connection: Connection, wanted: Import, answer: FileAnswer) -
                 environment=wanted.environment,
                 profile=card_profile_of(path, answer.profile),
                 volume=answer.volume,
+                currency=answer.currency,
                 far_miles=settings.fill_far_miles,
             )
         case "routes":

@@ -282,6 +282,7 @@ class FillsFile(EnvironmentFile):
     broke_off = "Send the file again: stored fills stay as they are."
     profile: FileProfile
     volume: Volume = ""
+    currency: str = ""
     far_miles: float
     report: ImportReport = field(default_factory=lambda: ImportReport(passed_over=0))
     _stations: KnownStations = field(default_factory=lambda: KnownStations(()))
@@ -294,6 +295,7 @@ class FillsFile(EnvironmentFile):
             self.report,
             now=now,
             volume=self.volume,
+            currency=self.currency,
             state_of=self._stations.state_of,
             progress=progress,
         ) as file:

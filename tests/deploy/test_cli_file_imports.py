@@ -89,6 +89,23 @@ def test_a_look_tells_that_nothing_says_the_currency_of_canada(
     assert any("currency of purchases in Canada" in one for one in look["unclear"]) is is_told
 
 
+def test_the_currency_that_a_person_has_said_is_remembered(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
+) -> None:
+    columns = "Tran Date,Tran Time,Unit,City,Item,Litres,State,Amt,Invoice"
+    first = csv_file(columns, "2026-11-20,14:05,101,Anywhere,ULSD,400,MB,642.18,1")
+    company = ("--company", fleet.shown_company_id)
+
+    assert cli("import", first, *company, "--yes", "--json").document["created"] == 1
+    answer = cli("import", first, *company, "--as", "fills", "--currency", "CAD", "--json").document
+    assert answer["updated"] == 1
+    next_one = csv_file(columns, "2026-11-21,14:05,101,Anywhere,ULSD,400,MB,642.18,2")
+    look = cli("import", next_one, *company, "--look", "--json").document
+
+    assert [row["currency"] for row in look["rows"]] == ["CAD"]
+    assert not any("currency" in one for one in look["unclear"])
+
+
 @pytest.mark.parametrize(("days", "is_told"), [(-9, True), (1, False)])
 def test_a_look_tells_that_loads_have_started_long_ago(
     cli: Cli, fleet: Fleet, csv_file: Callable[..., str], days: int, is_told: bool

@@ -112,7 +112,8 @@ def _told(page: Page) -> FileAnswer | None:
     if kind == "fills" and profile and profile != AUTO and profile not in CARDS:
         profile = ""  # that of another kind, which was chosen before
     volume = _VOLUMES.get(form.text("volume"), "") if kind == "fills" else ""
-    return FileAnswer(kind, profile or AUTO, volume, mapping=mapping)
+    currency = form.text("currency") if kind == "fills" else ""
+    return FileAnswer(kind, profile or AUTO, volume, currency if currency in ("USD", "CAD") else "", mapping=mapping)
 
 
 def _require_may_import(page: Page, kind: str) -> None:

@@ -423,6 +423,32 @@ def test_the_taxes_of_canada_are_in_canadian_dollars(csv_file: CsvFile, names: s
         assert [one.currency for one in file.fills] == [currency]
 
 
+@pytest.mark.parametrize(
+    ("names", "cells", "said", "currency"),
+    [
+        ("Place", "MB,Anywhere", "CAD", "CAD"),
+        ("Place", "TX,Anywhere", "cad", "CAD"),
+        ("GST", "MB,21.40", "USD", "USD"),
+        ("Currency", "MB,USD", "CAD", "USD"),
+        ("Currency", "MB,", "CAD", "CAD"),
+    ],
+)
+def test_a_person_says_the_currency_of_rows_that_do_not(
+    csv_file: CsvFile, names: str, cells: str, said: str, currency: str
+) -> None:
+    state, _, told = cells.partition(",")
+    path = csv_file(f"Date,Unit,State,Product,Litres,Total,{names}", f"11/21/2026,7,{state},ULSD,400.000,642.18,{told}")
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW, currency=said) as file:
+        assert [one.currency for one in file.fills] == [currency]
+
+
+def test_a_file_of_purchases_in_another_currency_is_refused(csv_file: CsvFile) -> None:
+    path = csv_file("Date,Unit,State,Product,Litres,Total", "11/21/2026,7,TX,ULSD,400.000,642.18")
+    opening = open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW, currency="MXN")
+    with pytest.raises(UnreadableFile, match="purchases are in USD or CAD, not in MXN"), opening:
+        pass
+
+
 def test_currency_and_zone_may_stand_in_the_names_of_columns() -> None:
     path = CASES / "units_in_names.csv"
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:

@@ -5,7 +5,7 @@ import pytest
 
 from domain.lifecycle import Role
 from tests.ingress.console.conftest import Browser, World, words
-from tests.ingress.console.records import vehicles_of
+from tests.ingress.console.records import stored_rows, vehicles_of
 from tests.service import eventually
 
 TRUCKS = "Unit #,VIN,Make,Mileage\n301,1FUJGBDV8NLBT3011,Freightliner,98000\n"
@@ -51,6 +51,22 @@ def test_a_file_of_two_kinds_is_not_imported_before_somebody_chooses(world: Worl
     assert "Perhaps this is a file of" in words(look)
     assert "Import the file" not in look
     assert send(browser, TWO_KINDS, act="import").status_code == 409
+
+
+def test_a_person_says_the_currency_of_a_card_s_file(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    bought = "Tran Date,Unit,City,Item,Litres,State,Amt\n2026-11-20,101,Anywhere,ULSD,400,MB,642.18\n"
+
+    look = words(send(browser, bought, act="look", kind="fills").text)
+    assert "Nothing says the currency of purchases in Canada" in look
+    look = send(browser, bought, act="look", kind="fills", currency="CAD").text
+    assert "Nothing says" not in words(look)
+    assert '<option value="CAD" selected>' in look
+
+    assert "1 fill added" in imported(browser, bought, kind="fills", currency="CAD")
+    query = "SELECT currency FROM fills WHERE company_id = %s"
+    assert stored_rows(world, query, fleet.company_id) == [("CAD",)]
 
 
 def test_an_owner_imports_net_prices_and_the_page_tells_what_is_refused(world: World) -> None:

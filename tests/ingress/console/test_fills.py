@@ -94,6 +94,17 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     assert ("fills.decide",) in actions
 
 
+def test_a_file_is_sent_again_with_its_currency(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    line = efs(currency="")
+
+    assert "$345.50" in words(send(browser, "\n".join([EFS_HEADER, line, ""]), act="preview").text)
+    assert "1 fill added" in import_file(browser, line)
+    assert "CAD" in words(send(browser, "\n".join([EFS_HEADER, line, ""]), act="preview", currency="CAD").text)
+    assert "0 fills added, 1 changed" in import_file(browser, line, currency="CAD")
+    assert stored_rows(world, "SELECT currency FROM fills WHERE company_id = %s", fleet.company_id) == [("CAD",)]
+
+
 @pytest.mark.usefixtures("route")
 def test_lines_that_are_no_purchases_are_counted_and_nothing_is_refused(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.DISPATCHER, fleet)

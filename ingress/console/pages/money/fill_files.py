@@ -74,6 +74,7 @@ def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
         environment=page.tenant.environment,
         profile=profile,
         volume=_VOLUMES.get(form.text("volume"), ""),
+        currency=form.text("currency") if form.text("currency") in ("USD", "CAD") else "",
         far_miles=page.console.settings.fill_far_miles,
     )
     return wanted, unsure
@@ -118,7 +119,13 @@ def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
     try:
         states = states_by_stations(page.connection, page.company_id)
         with open_fill_file(
-            wanted.path, wanted.profile, report, now=page.now, volume=wanted.volume, state_of=states
+            wanted.path,
+            wanted.profile,
+            report,
+            now=page.now,
+            volume=wanted.volume,
+            currency=wanted.currency,
+            state_of=states,
         ) as file:
             names = file.table.heading.names
             used = {column: field for field, column in file.table.fields.items()}
