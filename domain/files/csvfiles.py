@@ -151,9 +151,9 @@ class ColumnNames(NamedTuple):
     vague: tuple[str, tuple[str, ...]] = ("", ())
     """A field, and names of its column that may mean other things, such as `Name`. The first of them that a file has
     counts, if no other column is the field and at least two are fields for sure."""
-    past: Mapping[str, Container[str]] = {}
-    """Columns that tell what is of the past, such as `Status`, or no matter of the file, each with the words for it in
-    small letters. Such rows are passed over."""
+    passed_over: Mapping[str, Container[str]] = {}
+    """Columns such as `Status`, each with the words in small letters that tell that a row is of the past, or no matter
+    of the file. Such rows are passed over."""
 
     def is_known(self, name: str, known: Collection[str]) -> bool:
         plain = _plain(name)
@@ -254,7 +254,7 @@ def read_rows(
         values = columns.values(cells)
         if not values and not any(map(str.strip, cells)):
             continue
-        if columns.past and (fault := columns.past_of(found, cells)):
+        if columns.passed_over and (fault := columns.why_passed_over(found, cells)):
             report.pass_row(line, fault)
             continue
         if (len(cells) > columns.width or columns.repeated) and (fault := columns.fault(cells)):
@@ -301,11 +301,11 @@ class _Columns(NamedTuple):
     """The columns without those at the end that have no name."""
     repeated: set[str]
     """The fields that several columns are."""
-    past: list[tuple[int, Container[str]]]
-    """The columns that tell what is of the past, each with the words for it."""
+    passed_over: list[tuple[int, Container[str]]]
+    """The columns that tell which rows are passed over, each with the words for it."""
 
     def unused(self, names: Sequence[str]) -> list[str]:
-        used = {place for place, _ in (*self.fields, *self.past)}.union(self.parts.places)
+        used = {place for place, _ in (*self.fields, *self.passed_over)}.union(self.parts.places)
         return [printable(name) for place, name in enumerate(names) if name and place not in used]
 
     def values(self, cells: Sequence[str]) -> dict[str, str]:
@@ -325,11 +325,11 @@ class _Columns(NamedTuple):
         """True for a mark where an empty cell leaves the stored value. Elsewhere it removes one, such as a price."""
         return bool(self.clearable) and cell.upper() in _MARKS
 
-    def past_of(self, names: Sequence[str], cells: Sequence[str]) -> str:
-        """The cell that tells that a row is of the past, in words; empty if none does."""
+    def why_passed_over(self, names: Sequence[str], cells: Sequence[str]) -> str:
+        """The cell that tells that a row is passed over, in words; empty if none does."""
         told = (
             (names[place], cells[place].strip())
-            for place, words in self.past
+            for place, words in self.passed_over
             if place < len(cells) and cells[place].strip().casefold() in words
         )
         return next((f"its {name} is {word}" for name, word in told), "")
@@ -361,8 +361,11 @@ def _columns_of(names: list[str], known_names: ColumnNames, known: Sequence[str]
     header = known_names.fields(names, known)
     fields = [(place, name) for place, name in enumerate(header) if name in known]
     repeated = {name for name in known if header.count(name) > 1}
-    past = [(place, words) for place, name in enumerate(names) if (words := known_names.past.get(_plain(name)))]
-    return _Columns(header, fields, known_names.parts(names, header), clearable, named_width(header), repeated, past)
+    passed_over = [
+        (place, words) for place, name in enumerate(names) if (words := known_names.passed_over.get(_plain(name)))
+    ]
+    parts = known_names.parts(names, header)
+    return _Columns(header, fields, parts, clearable, named_width(header), repeated, passed_over)
 
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:

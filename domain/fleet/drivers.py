@@ -57,7 +57,7 @@ DRIVER_COLUMNS = ColumnNames(
         **dict.fromkeys(("languagepreference", "idioma", "langue"), "language"),
     },
     ("name", ("firstname", "lastname")),
-    past=PAST_COLUMNS,
+    passed_over=PAST_COLUMNS,
 )
 """Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 

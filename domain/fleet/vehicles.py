@@ -134,7 +134,7 @@ VEHICLE_COLUMNS = ColumnNames(
         "unit_number",
         ("assetnumber", "equipmentnumber", "assetname", "name", "vehicleid", "assetid", "equipmentid", "asset"),
     ),
-    past={
+    passed_over={
         **PAST_COLUMNS,
         **dict.fromkeys(("type", "vehicletype", "assettype", "equipmenttype", "unittype"), _Trailers()),
         **dict.fromkeys(("category", "assetcategory", "vehiclecategory"), _Trailers()),

@@ -96,7 +96,7 @@ STATION_FILE_COLUMNS = ColumnNames(
         **dict.fromkeys(("stateprovince", "provincestate", "province", "addrstate"), "state"),
         "addrcity": "city",
     },
-    past={
+    passed_over={
         **dict.fromkeys(("sellsdiesel", "hasdiesel", "fueldiesel", "hgv"), _NO | {"0"}),
         "storetype": frozenset({"country store"}),
     },
