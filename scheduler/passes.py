@@ -48,6 +48,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
+    FatalJob,
     Job,
     WorkingAt,
     after_prices_job,
@@ -132,10 +133,6 @@ def _failing_alone(event: str, company_id: UUID) -> Iterator[None]:
         if is_away(error):
             raise
         log.exception(event, company_id=company_id)
-
-
-class SchedulersDiedError(Exception):
-    """Schedulers have died over a trip or a truck, one after the other. It is given up like one that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,10 +422,10 @@ class Passes:
 
     @contextmanager
     def _computing(self, job: str) -> Iterator[None]:
-        """The computing about a trip or a truck. Raises SchedulersDiedError."""
+        """The computing about a trip or a truck. Raises FatalJob."""
         with self.working_at(job) as is_fatal:
             if is_fatal:
-                raise SchedulersDiedError(job)
+                raise FatalJob(job)
             yield
 
     def learn_roads(self) -> dict[str, int]:

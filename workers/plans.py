@@ -15,6 +15,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.menu import find_choices
 from domain.planning.plan_tasks import PlanTask
 from domain.planning.stored_plans import end_menu
+from domain.queue.jobs import FatalJob
 from domain.routes import transitions
 from domain.routes.plans import first_plan, menus, replans, review_requests, reviews
 from domain.routes.plans.first_plan import PlanOutcome
@@ -59,17 +60,13 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         ask_for_reviews(context, UUID(company_id) if company_id is not None else None)
 
 
-class WorkersDiedError(Exception):
-    """Workers have died over a plan, one after the other. This attempt counts as failed, and computes nothing."""
-
-
 def build_plan(context: Context, route_id: UUID, *, is_fatal: bool = False) -> None:
     """Computes and stores the first plan of a route. A failed attempt is counted, and the last one ends the route in
     error. With `is_fatal`, the plan seems to kill its process, and the attempt fails."""
     now = clock.now()
     try:
         if is_fatal:
-            raise WorkersDiedError
+            raise FatalJob
         with context.database.pipelined_transaction() as connection:
             task = first_plan.begin_plan(connection, route_id, wait=_wait(context), now=now)
         if task is None:
@@ -105,7 +102,7 @@ def review_plan(context: Context, route_id: UUID, *, is_fatal: bool = False) -> 
     now = clock.now()
     try:
         if is_fatal:
-            raise WorkersDiedError
+            raise FatalJob
         with context.database.pipelined_transaction() as connection:
             due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(
                 connection, route_id, now=now

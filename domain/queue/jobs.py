@@ -72,6 +72,10 @@ def never_fatal(_job: str) -> AbstractContextManager[bool]:
     return nullcontext(False)
 
 
+class FatalJob(Exception):
+    """A job seems to kill its process. It counts as failed, and nothing is computed."""
+
+
 def after_commit(connection: "Connection", *jobs: Job) -> None:
     """Put these jobs once the transaction has committed. If it rolls back, or the savepoint around this call does, they
     are dropped."""
