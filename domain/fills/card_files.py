@@ -89,6 +89,8 @@ class FileFill(Struct, frozen=True):
     gallons: float
     paid_cents: int
     currency: str
+    is_currency_assumed: bool = False
+    """True if neither the file nor a person says the currency."""
     invoice_number: str | None = None
     """The number on the truck stop's receipt; `transaction_number` may equal it."""
     driver_name: str | None = None
@@ -269,7 +271,8 @@ def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill,
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))
     is_taxed_in_canada = place.state in CANADA and any(map(given.get, CANADIAN_TAXES))
-    currency, _, measure = cell_line(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
+    cell, _, measure = cell_line(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
+    currency = cell.strip() or told.currency or ("CAD" if is_taxed_in_canada else "")
     litres = _is_litres(cell_line(given.get("volume_unit")).upper() or measure.strip(), told.volume, place.state)
     common = FileFill(
         line=line,
@@ -287,7 +290,8 @@ def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill,
         fuel=Fuel.UNKNOWN,
         gallons=0.0,
         paid_cents=0,
-        currency=_currency(currency.strip() or told.currency or ("CAD" if is_taxed_in_canada else "")),
+        currency=_currency(currency),
+        is_currency_assumed=not currency,
         invoice_number=_number_text(given.get("invoice")),
         driver_name=None if unit else cell_line(given.get("driver")) or None,
     )

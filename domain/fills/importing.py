@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from domain.accounts.companies import lock_company
 from domain.database.connections import Connection, Tenant, as_array, as_json
@@ -205,6 +205,8 @@ class _Batch:
         rest = []
         for fill in fills:
             stored, told = self._known.get(fill.key), self._tellings.get((fill.key, fill.gallons, fill.paid_cents))
+            if stored is not None and fill.is_currency_assumed:
+                fill = replace(fill, currency=stored.currency)
             if told is not None:
                 self._claim(told.claimed)
             elif stored is not None and not _differs(fill, stored):

@@ -89,11 +89,12 @@ def import_fills(
     *,
     profile: str = "efs",
     volume: Volume = "",
+    currency: str = "",
     now: datetime = NOW,
 ) -> tuple[tuple[int, int, int], dict[int, str]]:
     """The numbers of created, updated and unchanged fills, and the refused lines."""
     sums, report = (0, 0, 0), ImportReport()
-    with open_fill_file(path, card_profile(profile), report, now=now, volume=volume) as file:
+    with open_fill_file(path, card_profile(profile), report, now=now, volume=volume, currency=currency) as file:
         stations = read_stations(connection, tenant.company_id)
         for batch in in_batches(file.fills, BATCH_FILLS):
             stored = store_fills(connection, tenant, profile, batch, stations, far_miles=5)

@@ -442,6 +442,20 @@ def test_a_person_says_the_currency_of_rows_that_do_not(
         assert [one.currency for one in file.fills] == [currency]
 
 
+def test_a_file_that_says_no_currency_changes_none(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    path = csv_file("Date,Unit,State,Product,Litres,Total,Invoice", "11/21/2026,101,MB,ULSD,400.000,642.18,7")
+    import_fills(connection, fleet.live, path, profile="generic", currency="CAD")
+
+    again, _ = import_fills(connection, fleet.live, path, profile="generic")
+    assert again == (0, 0, 1)
+    of_another_truck = csv_file(
+        "Date,Unit,State,Product,Litres,Total,Invoice", "11/21/2026,102,MB,ULSD,400.000,642.18,7"
+    )
+    corrected, _ = import_fills(connection, fleet.live, of_another_truck, profile="generic")
+    assert corrected == (0, 1, 0)
+    assert [(one.unit_number, one.currency) for one in fills(connection, fleet.live)] == [("102", "CAD")]
+
+
 def test_a_file_of_purchases_in_another_currency_is_refused(csv_file: CsvFile) -> None:
     path = csv_file("Date,Unit,State,Product,Litres,Total", "11/21/2026,7,TX,ULSD,400.000,642.18")
     opening = open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW, currency="MXN")
