@@ -100,14 +100,25 @@ def companies_create(
 
 @app.command("set")
 @_with_policy
-def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None, as_json: AsJson = False) -> None:
+def companies_set(
+    policy: Policy,
+    company_id: CompanyArgument,
+    name: Name = None,
+    lifts_max_stops: Annotated[
+        bool, typer.Option("--no-max-stops", help="Remove the limit of the fuel stops of a plan.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Changes a company's policy. Options that are not given change nothing."""
+    if lifts_max_stops and policy.max_stops is not None:
+        raise CommandFailed("give either --max-stops or --no-max-stops")
     with transaction() as connection:
         company = companies.set_policy(
             connection,
             company_id,
             msgspec.structs.replace(policy, name=name),
             acting(),
+            lifts_max_stops=lifts_max_stops,
             contacts=Contacts.of(get_settings()),
         )
     document = with_shown_ids(company._asdict(), id="cmp")

@@ -56,6 +56,15 @@ def test_a_sandbox_is_told_to_drive_itself(cli: Cli) -> None:
     assert cli(*show).document["sandbox_autodrive"] == "off"
 
 
+def test_the_limit_of_fuel_stops_is_set_and_removed(cli: Cli, fleet: Fleet) -> None:
+    change = ("companies", "set", fleet.shown_company_id, "--json")
+    assert cli(*change, "--max-stops", "2").document["max_stops"] == 2
+    assert cli(*change, "--stop-cost", "12.5").document["max_stops"] == 2
+    assert cli(*change, "--no-max-stops").document["max_stops"] is None
+    both = cli(*change, "--max-stops", "3", "--no-max-stops")
+    assert (both.status, both.err) == (1, "fuelroute: give either --max-stops or --no-max-stops\n")
+
+
 def test_the_policy_is_printed_as_text_without_json(cli: Cli, fleet: Fleet) -> None:
     result = cli("companies", "set", fleet.shown_company_id, "--stop-cost", "12.5")
 
