@@ -256,6 +256,32 @@ def test_every_change_of_a_route_changes_its_etag(client: Client, polled: str) -
     assert len(set(tags)) == len(tags)
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "pushed"), [("vehicles", "unit_number", "101"), ("drivers", "name", "Ann Lee")]
+)
+def test_a_name_that_the_matched_record_gets_changes_the_etag(
+    client: Client, now: datetime, table: str, column: str, pushed: str
+) -> None:
+    """Decision 16: a poller misses nothing, not even where the new name is the one that was pushed."""
+    record = (client.fleet.trucks if table == "vehicles" else client.fleet.drivers)[0]
+    kind = "unit_number" if table == "vehicles" else "driver_name"
+    with client.service.database.transaction() as connection:
+        connection.execute(f"UPDATE {table} SET {column} = NULL WHERE id = %s", (record,))
+        connection.execute(
+            "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)",
+            (client.fleet.company_id, kind, pushed, record),
+        )
+    path = f"/v1/routes/{accepted(client.push(route_body(now)), 201)['id']}"
+    before = client.get(path)
+
+    with client.service.database.transaction() as connection:
+        connection.execute(f"UPDATE {table} SET {column} = %s WHERE id = %s", (pushed, record))
+
+    after = client.get(path, headers={"If-None-Match": before.headers["ETag"]})
+    assert after.status_code == 200
+    assert after.json() != before.json()
+
+
 def test_head_answers_like_get_without_a_body(client: Client, polled: str) -> None:
     """HTTP: what is true of GET is true of HEAD."""
     answer = client.head(polled)

@@ -61,13 +61,16 @@ class RouteRow(NamedTuple):
     """The position among the questions, from 1, where they came with keys."""
 
 
-ROUTE_COLUMNS = """
+# The names that an answer shows, of a route `r`, its vehicle `v` and its driver `d`.
+UNIT_NUMBER = "CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END"
+DRIVER_NAME = "CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END"
+ROUTE_COLUMNS = f"""
     r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
     r.vehicle_id, r.driver_id, r.scheduled_start, r.stops::text AS stops, r.distance_miles, r.created_at,
-    CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
-    CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name
+    {UNIT_NUMBER} AS unit_number,
+    {DRIVER_NAME} AS driver_name
 """
-"""The columns of a row up to the driver's name, of a route `r`, its vehicle `v` and its driver `d`."""
+"""The columns of a row up to the driver's name."""
 
 
 def route_answer(row: RouteRow) -> Route:

@@ -12,10 +12,10 @@ from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Query, Scalar, Statement
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.routes.reading.answers import ROUTE_COLUMNS, RouteRow, route_answer
+from domain.routes.reading.answers import DRIVER_NAME, ROUTE_COLUMNS, UNIT_NUMBER, RouteRow, route_answer
 from domain.routes.reading.counts import COUNTED_COLUMNS
 
-_VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"
+_VERSION = f"md5(ROW(r.id, r.updated_at, {UNIT_NUMBER}, {DRIVER_NAME})::text)"
 """A text that changes with the answer, because each change of a route, its visits or its plan sets `updated_at`. An
 erasure takes the driver's name away and leaves `updated_at`, which tells the age of a finished route."""
 
