@@ -7,6 +7,7 @@ walked."""
 
 import codecs
 import functools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -40,8 +41,12 @@ def read_body(body: bytes, shape: type[S]) -> S:
     except msgspec.ValidationError as error:
         first = [_fault_at(error)]
     try:
-        faults = list(find_faults(_decode(body, _DOCUMENT), shape)) or first
-    except msgspec.ValidationError as error:  # a number beyond any type
+        document = _decode(body, _DOCUMENT)
+        faults = list(find_faults(document, shape))
+        if not faults and first and first[0].message == _TOO_LARGE:  # in a part that the shape leaves open
+            return msgspec.convert(document, shape)
+        faults = faults or first
+    except msgspec.ValidationError as error:  # an integer beyond any type
         faults = first or [_fault_at(error)]
     if faults:
         raise Invalid(faults)
@@ -55,7 +60,23 @@ _ESCAPED = re.compile(rb"\\u00(?:00|2[bdeBDE]|3[0-9aA])")
 digit, `:`."""
 
 _decoder_of = functools.cache(msgspec.json.Decoder)
-_DOCUMENT = msgspec.json.Decoder(float_hook=float)
+_TOO_LARGE = "Number out of range"
+"""msgspec's words for a number such as 1e999."""
+
+
+class _Unusable:
+    """Stands in a document for a value that no type takes."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+
+def _number(text: str) -> float | _Unusable:
+    number = float(text)
+    return number if math.isfinite(number) else _Unusable(_TOO_LARGE)
+
+
+_DOCUMENT = msgspec.json.Decoder(float_hook=_number)
 
 
 def _decode(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
@@ -191,6 +212,8 @@ def _faults_of_object(value: Any, shape: type[Struct], path: str) -> Iterator[Fi
 
 def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
     try:
+        if isinstance(value, _Unusable):
+            raise ValueError(value.fault)
         if without_limits(kind) is datetime:
             moment_of(value)
             return

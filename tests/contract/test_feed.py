@@ -1,5 +1,6 @@
 """The telematics feed, POST /telematics/positions: good entries are taken, bad ones named, none costs another."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -193,18 +194,31 @@ def test_an_entry_that_is_no_fix_is_rejected(client: Client, now: datetime, entr
     assert outcome(post(client, entry, fix(now), entry)) == (1, [0, 2])
 
 
-@pytest.mark.parametrize("raw", ["1e999", "-1e999", "1" * 5000])
-def test_a_number_of_any_size_rejects_only_its_own_entry(client: Client, now: datetime, raw: str) -> None:
-    """One bad entry never costs the others; at worst the whole body is a 400."""
-    content = b'{"positions": [' + httpx.Request("POST", "http://x", json=fix(now)).content + b", "
-    content += f'{{"unitNumber": "101", "latitude": {raw}}}]}}'.encode()
+@pytest.mark.parametrize("raw", ["1e999", "-1e999", "1" * 400 + ".5"])
+@pytest.mark.parametrize("field", ["latitude", "fuelPercent", "accuracyMeters", "unitNumber", "recordedAt"])
+def test_a_number_of_any_size_rejects_only_its_own_entry(client: Client, now: datetime, field: str, raw: str) -> None:
+    """One bad entry never costs the others."""
+    good, bad = json.dumps(fix(now)), json.dumps(fix(now, **{field: "HERE"})).replace('"HERE"', raw)
 
-    answer = client.post("/telematics/positions", content=content)
+    answer = client.post("/telematics/positions", content=f'{{"positions": [{bad}, {good}, {raw}, [{raw}]]}}'.encode())
 
-    if answer.status_code == 202:
-        assert outcome(answer) == (1, [1])
-    else:
-        problem(answer, 400, "validation_error")
+    assert outcome(answer) == (1, [0, 2, 3])
+    assert answer.json()["rejected"][0]["message"].startswith(f"{field}: ")
+    assert len(stored(client)) == 1
+
+
+def test_a_number_of_any_size_in_an_unknown_field_is_ignored(client: Client, now: datetime) -> None:
+    """Decision 13: unknown fields are ignored."""
+    entry = json.dumps(fix(now))[:-1] + ', "odometer": 1e999}'
+
+    assert outcome(client.post("/telematics/positions", content=f'{{"positions": [{entry}]}}'.encode())) == (1, [])
+
+
+def test_an_integer_of_thousands_of_digits_is_no_server_error(client: Client, now: datetime) -> None:
+    """Python reads no more than 4,300 digits: then the body is a 400 as a whole."""
+    content = f'{{"positions": [{json.dumps(fix(now))}, {{"latitude": {"1" * 5000}}}]}}'.encode()
+
+    problem(client.post("/telematics/positions", content=content), 400, "validation_error")
 
 
 def test_an_entry_whose_references_fit_two_vehicles_is_rejected(client: Client, now: datetime) -> None:

@@ -19,6 +19,7 @@ from domain.contract.shapes import (
     ArrivalWindow,
     DriverRef,
     Position,
+    PositionBatch,
     RouteInput,
     RouteQuery,
     RouteStopInput,
@@ -305,6 +306,17 @@ def test_a_number_of_any_size_hides_no_fault_and_is_accepted_where_it_is_ignored
     with pytest.raises(Invalid) as refusal:
         read_body(written(other="@", reference=5, externalId=""), RouteInput)
     assert {fault.field for fault in refusal.value.faults} == {"reference", "externalId"}
+
+
+def test_a_number_of_any_size_in_an_entry_is_a_fault_of_that_entry() -> None:
+    entry = {"unitNumber": "101", "latitude": 41, "longitude": -88, "recordedAt": "2026-12-01T08:00:00Z"}
+    body = json.dumps({"positions": [{**entry, "fuelPercent": "@"}, {**entry, "x": "@"}]}).encode()
+
+    bad, good = read_body(body.replace(b'"@"', b"1e999"), PositionBatch).positions
+
+    assert read_value(good, Position) == read_value(entry, Position)
+    with pytest.raises(Invalid, match="fuelPercent: Number out of range"):
+        read_value(bad, Position)
 
 
 def test_the_tables_get_the_pushed_values() -> None:
