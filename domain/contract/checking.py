@@ -140,9 +140,11 @@ _HIDDEN_FAULT = re.compile(r"\0|:\d\d(?:\.\d+)?[+-]\d{4}\Z")
 
 
 def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
-    """The query parameters, or the cells of a table, as `shape`. Unknown names are ignored. Raises Invalid with every
-    fault."""
+    """The query parameters, or the cells of a table, as `shape`, with `surrogateescape` for bytes that are not UTF-8.
+    Unknown names are ignored. Raises Invalid with every fault."""
     values: dict[str, object] = dict(parameters)
+    if not "".join(parameters.values()).isascii():
+        values |= {name: _Unusable("Expected a text in UTF-8") for name in values if _NOT_UTF8.search(parameters[name])}
     for name, kind in _numbers_of(shape):
         text = parameters.get(name, "")
         if _NUMBERS[kind].fullmatch(text):
@@ -161,6 +163,8 @@ def _numbers_of(shape: type[Struct]) -> list[tuple[str, Any]]:
     return [(name, kind) for name, kind in kinds.items() if kind in _NUMBERS]
 
 
+_NOT_UTF8 = re.compile(r"[\ud800-\udfff]")
+"""A byte that is not UTF-8, as `surrogateescape` decodes it."""
 _NUMBERS: dict[Any, re.Pattern[str]] = {
     int: re.compile(r"-?\d{1,400}", re.ASCII),
     float: re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),

@@ -5,10 +5,10 @@ from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from typing import TypeVar
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 import msgspec
-from starlette.datastructures import QueryParams
 
 from domain import clock
 from domain.accounts.keys import Caller
@@ -71,7 +71,10 @@ def invalid(what: str, faults: Sequence[FieldFault]) -> ApiError:
 
 
 def query_of(request: Request, shape: type[Shape]) -> Shape:
-    return checked(lambda: read_query(QueryParams(request.scope["query_string"]), shape), "The query")
+    """The query as `shape`. Unreadable bytes are a fault of their parameter, and never compared with anything."""
+    query = request.scope["query_string"].decode("latin-1")
+    pairs = parse_qsl(query, keep_blank_values=True, errors="surrogateescape")
+    return checked(lambda: read_query({name: text for name, text in pairs if name.isascii()}, shape), "The query")
 
 
 class Api:

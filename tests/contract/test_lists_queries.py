@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -291,12 +292,22 @@ def test_paging_at_its_bounds_is_accepted(client: Client, path: str, query: dict
         ("/v1/vehicles", "unitNumber", ["\0"]),
         ("/v1/vehicles", "vin", ["", "x" * 16, "x" * 18, "null", "x" * 16 + "\0"]),
         ("/v1/drivers", "name", ["\0", "a\0"]),
+        *((path, name, [b"\xff", b"M\xdcLLER", b"\xed\xa0\x80"]) for path in LISTS for name in ("limit", "offset")),
+        *(("/v1/routes", name, [b"M\xdcLLER"]) for name in ("status", "externalId", "vehicleId", "from", "to")),
+        ("/v1/vehicles", "unitNumber", [b"\xff", b"M\xdcLLER", b"\xed\xa0\x80"]),
+        ("/v1/vehicles", "vin", [b"1XKAD49X0CJ00010\xff"]),
+        ("/v1/drivers", "name", [b"\xff", b"M\xdcLLER"]),
     ],
 )
-def test_an_unreadable_filter_is_refused(client: Client, path: str, name: str, values: list[str]) -> None:
+def test_an_unreadable_filter_is_refused(client: Client, path: str, name: str, values: list[str | bytes]) -> None:
     """Decision 12: a query parameter that is out of bounds or unreadable is 400 with `field` naming it."""
     for value in values:
-        assert invalid_fields(client.get(path, params={name: value})) == [name], value
+        assert invalid_fields(client.get(f"{path}?{name}={quote(value)}")) == [name], value
+
+
+def test_an_unreadable_parameter_of_no_meaning_is_ignored(client: Client) -> None:
+    """Like unknown fields of a body; decision 13."""
+    assert client.get("/v1/drivers?%FF=1&x=%FF&n%C3%A4me=Ann&limit=1").json()["limit"] == 1
 
 
 def test_all_bad_parameters_are_listed(client: Client) -> None:

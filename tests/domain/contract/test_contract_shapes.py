@@ -338,6 +338,7 @@ def test_the_measurements_of_a_position_may_be_missing_or_null() -> None:
         ({"from": "yesterday"}, "from"),
         ({"to": "2026-03-01T08:00:00"}, "to"),
         ({"externalId": "a\x00"}, "externalId"),
+        *(({name: "a\udcff"}, name) for name in ("limit", "status", "from", "externalId", "cursor")),
     ],
 )
 def test_a_query_parameter_that_is_out_of_bounds_or_unreadable_is_named(query: dict[str, str], field: str) -> None:
