@@ -160,6 +160,23 @@ def test_an_expired_key_is_unauthorized(client: Client, anonymous: httpx.Client)
     assert with_key(anonymous, f"Bearer {valid}").status_code == 200
 
 
+def test_a_key_that_expires_after_it_was_used_is_refused_by_every_operation(client: Client, now: datetime) -> None:
+    """Failures: 401 `unauthorized`, key expired, whichever statement reads the key."""
+    route = accepted(client.push(route_body(now)), 201)
+    path = f"/v1/routes/{route['id']}"
+    tag = client.get(path).headers["ETag"]
+    with client.service.database.transaction() as connection:
+        connection.execute("UPDATE api_keys SET expires_at = now() WHERE id = %s", (client.key_id,))
+
+    for method, operation, _ in OPERATIONS:
+        refused(client.request(method, operation, json={}))
+    refused(client.push(route_body(now)))
+    refused(client.get(path, headers={"If-None-Match": tag}))
+    refused(client.get("/v1/routes", params={"externalId": route["externalId"]}))
+    refused(client.delete(path))
+    assert count_routes(client) == 1
+
+
 @pytest.mark.parametrize(
     ("environment", "prefix"), [(Environment.LIVE, "svc_live_"), (Environment.SANDBOX, "svc_test_")]
 )
@@ -213,7 +230,9 @@ def test_a_push_without_the_scope_stores_nothing(client: Client, clients: Client
     assert reader.get("/v1/me").status_code == 200
 
     problem(reader.push(route_body(now)), 403, "insufficient_scope")
-    problem(reader.post("/v1/routes", content=b"no JSON"), 403, "insufficient_scope")
+    for content, media_type in ((b"no JSON", "application/json"), (b"x" * 2**21, "x+json"), (b"{}", "text/plain")):
+        answer = reader.post("/v1/routes", content=content, headers={"Content-Type": media_type})
+        problem(answer, 403, "insufficient_scope")
 
     assert count_routes(client) == 0
 

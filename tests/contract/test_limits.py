@@ -106,6 +106,7 @@ def test_every_kind_of_push_and_read_says_how_many_requests_are_left(
         client.push(body),
         client.push(route_body(now, vehicle={"unitNumber": "999"})),
         client.get(path, headers={"If-None-Match": "*"}),
+        client.get(path, headers={"If-None-Match": '"old"'}),
         client.post("/v1/routes", content=b"x", headers={"Content-Type": "text/plain"}),
     ]
     put_in_status(client, created.json()["id"], "active")
@@ -113,8 +114,8 @@ def test_every_kind_of_push_and_read_says_how_many_requests_are_left(
     put_in_status(client, created.json()["id"], "draft")
     answers.append(client.delete(path))
 
-    assert [answer.status_code for answer in answers] == [201, 200, 202, 304, 415, 409, 204]
-    assert [remaining(answer) for answer in answers] == [599, 598, 597, 596, 595, 594, 593]
+    assert [answer.status_code for answer in answers] == [201, 200, 202, 304, 200, 415, 409, 204]
+    assert [remaining(answer) for answer in answers] == list(range(599, 591, -1))
     assert remaining(clients.colleague(client, "drivers:read").get("/v1/routes")) == 599
 
 

@@ -282,12 +282,16 @@ def test_a_name_that_the_matched_record_gets_changes_the_etag(
     assert after.json() != before.json()
 
 
-def test_head_answers_like_get_without_a_body(client: Client, polled: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["{route}", "/v1/me", "/v1/routes", "/v1/routes?limit=0", "/v1/routes/x", "/v1/vehicles", "/v1/drivers"]
+)
+def test_head_answers_like_get_without_a_body(client: Client, polled: str, path: str) -> None:
     """HTTP: what is true of GET is true of HEAD."""
-    answer = client.head(polled)
+    head, get = (client.request(method, path.format(route=polled)) for method in ("HEAD", "GET"))
 
-    assert (answer.status_code, answer.content) == (200, b"")
-    assert answer.headers["ETag"] == client.get(polled).headers["ETag"]
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    for name in ("ETag", "Content-Type", "Content-Length", "Link"):
+        assert head.headers.get(name) == get.headers.get(name)
 
 
 def test_a_read_changes_nothing(client: Client, polled: str) -> None:
