@@ -373,7 +373,8 @@ def _parser(connection: BoundedConnection) -> httptools.HttpRequestParser:
 def _answer(status: int, refusal: Refusal) -> bytes:
     phrase, body = http.HTTPStatus(status).phrase, document_of_refusal(status, refusal)
     head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {PROBLEM_TYPE}\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Connection: close\r\n\r\n".encode() + body
+    again = "Retry-After: 1\r\n" if refusal.code == "rate_limited" else ""
+    return f"{head}{again}Connection: close\r\n\r\n".encode() + body
 
 
 def document_of_refusal(status: int, refusal: Refusal) -> bytes:
