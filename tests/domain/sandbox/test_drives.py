@@ -1,5 +1,6 @@
 """Drives in the database: which routes are driven, when, how many at once, and by whom."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -12,13 +13,20 @@ from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.sandbox.drives import begin_drives, drive_on, due_drives, read_drive
 from domain.settings import Settings
-from tests.conftest import make_database
+from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, status_of
 from tests.factories import DOT, JOLIET, Fleet, make_fleet
 from tests.jobs import jobs_after
 from tests.rows import named
 
 EARLY = timedelta(hours=12)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    """One of the module's own: a drive that another test has left under way would be found with these."""
+    with own_database("drives") as database:
+        yield database
 
 
 def begin(connection: Connection, now: datetime, limit: int = 1000) -> int:
@@ -141,7 +149,7 @@ def test_a_turn_posts_positions_and_is_not_taken_twice(connection: Connection, c
 
 
 def test_a_drive_that_another_leader_has_locked_is_left_alone(settings: Settings, now: datetime) -> None:
-    with Database(make_database("drives")) as database:
+    with own_database("drives") as database:
         with database.transaction() as connection:
             fleet = make_fleet(connection, sandbox_autodrive="60x")
             route_id = imported(connection, fleet.sandbox, now=now)
