@@ -21,7 +21,6 @@ from tests.conftest import own_database, redis_database
 from tests.factories import DOT, Fleet, make_fleet, signed_in
 from tests.forking import forked_spec
 from tests.ports import own_port
-from tests.service import eventually
 
 PASSWORD = "correct horse battery"
 
@@ -173,7 +172,6 @@ def running_console(
     supervisor = Supervisor(print)
     try:
         supervisor.start([forked_spec("console", ("console",), logs, env, url)], seconds=600)
-        eventually(lambda: httpx.get(f"{url}/healthz", timeout=120).status_code, lambda status: status == 200)
         yield url
     finally:
         supervisor.stop()
