@@ -10,7 +10,6 @@ from domain.files.kept_profiles import kept_profiles
 from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO
 from domain.files.route_layout import field_in_words
-from domain.fills.card_files import Volume
 from domain.fills.profiles import CARDS
 from domain.lifecycle import Environment, Role
 from domain.operations import import_records
@@ -30,11 +29,10 @@ from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload, fault_of_file
-from ingress.console.pages.imports import begin_import, read_import, show_import
+from ingress.console.pages.imports import begin_import, read_import, show_import, volume_and_currency
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 
-_VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
 _MOST_COLUMNS_SHOWN = 10
 _MAP = "map-"
 """The beginning of a form's field for the column of a field of routes."""
@@ -111,9 +109,8 @@ def _told(page: Page) -> FileAnswer | None:
     profile = form.text("profile") if kind in ("prices", "fills") else ""
     if kind == "fills" and profile and profile != AUTO and profile not in CARDS:
         profile = ""  # that of another kind, which was chosen before
-    volume = _VOLUMES.get(form.text("volume"), "") if kind == "fills" else ""
-    currency = form.text("currency") if kind == "fills" else ""
-    return FileAnswer(kind, profile or AUTO, volume, currency if currency in ("USD", "CAD") else "", mapping=mapping)
+    volume, currency = volume_and_currency(page) if kind == "fills" else ("", "")
+    return FileAnswer(kind, profile or AUTO, volume, currency, mapping=mapping)
 
 
 def _require_may_import(page: Page, kind: str) -> None:

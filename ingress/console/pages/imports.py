@@ -8,6 +8,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.files.csvfiles import UnreadableFile
+from domain.fills.card_files import Volume
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import import_records
@@ -39,6 +40,15 @@ def require_no_import(page: Page) -> None:
 
 def unreadable(error: UnreadableFile, file: ImportFile) -> Refused:
     return Refused(400, "This file cannot be read", fault_of_file(error, file.path))
+
+
+_VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
+_CURRENCIES = {"USD": "USD", "CAD": "CAD"}
+
+
+def volume_and_currency(page: Page) -> tuple[Volume, str]:
+    """The unit of quantities and the currency that the person chose for a card's file; empty without a choice."""
+    return _VOLUMES.get(page.form.text("volume"), ""), _CURRENCIES.get(page.form.text("currency"), "")
 
 
 def begin_import(page: Page, upload: Upload, file: ImportFile, folder: str) -> Response:

@@ -10,7 +10,7 @@ from domain.accounts.users import MAY_DISPATCH
 from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.files.profiles import Column, FileProfile
 from domain.files.reading import AUTO, read_sample
-from domain.fills.card_files import FileFill, Volume, open_fill_file
+from domain.fills.card_files import FileFill, open_fill_file
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.importing import states_by_stations
 from domain.fills.profiles import CARDS, card_profile_of
@@ -19,14 +19,20 @@ from domain.operations.import_kinds import FillsFile
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload, fault_of_file
-from ingress.console.pages.imports import begin_import, latest_files, require_no_import, show_file, unreadable
+from ingress.console.pages.imports import (
+    begin_import,
+    latest_files,
+    require_no_import,
+    show_file,
+    unreadable,
+    volume_and_currency,
+)
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 
 _SHOWN_FILLS = 5
 _LONGEST = 20_000
 """Most characters of the fields of all columns."""
-_VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
 
 
 def show(page: Page) -> Response:
@@ -68,13 +74,14 @@ def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
     profile, unsure = _recognized(upload, name)
     if "column" in form.values:
         profile, unsure = _with_columns(profile, upload, form.text("column", most=_LONGEST).split(",")), ""
+    volume, currency = volume_and_currency(page)
     wanted = FillsFile(
         path=upload.path,
         company_id=page.company_id,
         environment=page.tenant.environment,
         profile=profile,
-        volume=_VOLUMES.get(form.text("volume"), ""),
-        currency=form.text("currency") if form.text("currency") in ("USD", "CAD") else "",
+        volume=volume,
+        currency=currency,
         far_miles=page.console.settings.fill_far_miles,
     )
     return wanted, unsure
