@@ -141,6 +141,17 @@ class _Parts(NamedTuple):
     places: tuple[int, ...] = ()
 
 
+class OtherThings(NamedTuple):
+    """Tells a file that lists things of another kind, in nearly the same columns."""
+
+    lacks: str = ""
+    """The field that such a file has no column for."""
+    columns: Collection[str] = ()
+    """Names of the column that it has instead."""
+    told: str = ""
+    """The things, and what to do, in words."""
+
+
 class ColumnNames(NamedTuple):
     """People's names for the columns of a kind of file, in small letters and digits."""
 
@@ -154,6 +165,8 @@ class ColumnNames(NamedTuple):
     passed_over: Mapping[str, Container[str]] = {}
     """Columns such as `Status`, each with the words in small letters that tell that a row is of the past, or no matter
     of the file. Such rows are passed over."""
+    other_things: OtherThings = OtherThings()
+    """A file that lists them is refused."""
 
     def is_known(self, name: str, known: Collection[str]) -> bool:
         plain = _plain(name)
@@ -170,6 +183,14 @@ class ColumnNames(NamedTuple):
         """True if a column counts whose name may mean other things. `fields` are those of the columns."""
         field, vague = self.vague
         return any(one == field and _plain(name) in vague for name, one in zip(names, fields, strict=True))
+
+    def fault(self, names: Sequence[str], fields: Collection[str]) -> str:
+        """The column that tells that a file lists other things, in words; empty if none does. `fields` are those of the
+        columns."""
+        if self.other_things.lacks in fields:
+            return ""
+        told = (printable(name) for name in names if _plain(name) in self.other_things.columns)
+        return next((f"column {name}: {self.other_things.told}" for name in told), "")
 
     def _sure_fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
         own = {_plain(field): field for field in known}
@@ -241,6 +262,8 @@ def read_rows(
         raise UnreadableFile(f"{path} is empty; its first line must name the columns: {', '.join(known)}")
     columns = _columns_of(found, names, known, set(known) - required if clearing else set())
     report.unused_columns, report.has_vague = columns.unused(found), names.has_vague(found, columns.header)
+    if fault := names.fault(found, columns.header):
+        raise UnreadableFile(f"{path}: {fault}")
     absent = frozenset(set(known) - set(columns.header) - {columns.parts.field})
     if missing := absent & required:
         raise UnreadableFile(

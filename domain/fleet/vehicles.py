@@ -17,7 +17,7 @@ from domain.contract.captions import Caption
 from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database.connections import Connection
 from domain.database.statements import Command
-from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, Progress, read_rows
+from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, OtherThings, Progress, read_rows
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
@@ -139,6 +139,11 @@ VEHICLE_COLUMNS = ColumnNames(
         **dict.fromkeys(("type", "vehicletype", "assettype", "equipmenttype", "unittype"), _Trailers()),
         **dict.fromkeys(("category", "assetcategory", "vehiclecategory"), _Trailers()),
     },
+    other_things=OtherThings(
+        "unit_number",
+        [f"trailer{number}" for number in ("", "no", "num", "number", "id", "name", "code", "unit", "unitnumber")],
+        "the file lists trailers; import a list of the trucks that pull them, with their unit numbers",
+    ),
 )
 """Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples. Trailers
 among the trucks, which may have their numbers, are passed over."""

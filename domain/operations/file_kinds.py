@@ -45,7 +45,7 @@ class KindFit(NamedTuple):
     profiles: Sequence[FileProfile] = ()
     """The profiles that read it equally well; several ask for a choice."""
     is_marked: bool = False
-    """True if a column is there that no other kind has, such as the name of a stop."""
+    """True if a column is there that no other kind has, such as the name of a stop or the number of a trailer."""
 
 
 class OtherLayout(NamedTuple):
@@ -112,8 +112,10 @@ def _table_fit(name: str, table: ColumnTable, rows: Sequence[Row]) -> KindFit:
     parts = table.names.parts(names, found)
     there = set(found) | ({parts.field} if parts.places else set())
     missing = " and ".join(" or ".join(group) for group in groups if not there.intersection(group))
+    other_things = table.names.fault(names, found)
+    fault = f"it lacks {missing}" if missing else other_things
     used = [one for place, one in enumerate(names) if found[place] in known or place in parts.places]
-    return KindFit(name, list(dict.fromkeys(used)), _named_as(known, used), f"it lacks {missing}" if missing else "")
+    return KindFit(name, list(dict.fromkeys(used)), _named_as(known, used), fault, is_marked=bool(other_things))
 
 
 def _profiled_fit(

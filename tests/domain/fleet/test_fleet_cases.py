@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from domain.database.connections import Connection
+from domain.files.csvfiles import UnreadableFile
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import CsvFile, drivers, rejected, vehicles
 from tests.factories import Fleet
@@ -97,6 +98,22 @@ def test_a_list_passes_over_trailers(connection: Connection, fleet: Fleet) -> No
         [(2, "its Type is Trailer"), (4, "its Type is Reefer Trailer")],
     )
     assert vehicles(connection, fleet)["4601"].vin == "1FUJGBDV8NLBT4601"
+
+
+def test_a_list_of_trailers_is_refused(connection: Connection, fleet: Fleet) -> None:
+    with pytest.raises(UnreadableFile, match="column trailer_no: the file lists trailers"):
+        import_vehicles(connection, fleet.company_id, CASES / "loadsmart_trailers.csv")
+
+
+def test_a_truck_may_have_the_number_of_its_trailer_beside_its_own(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    path = tmp_path / "trucks.csv"
+    path.write_text("Trailer #,Asset,VIN,Make\nT5301,4701,1FUJGBDV8NLBT4701,Volvo\n")
+
+    import_vehicles(connection, fleet.company_id, path)
+
+    assert vehicles(connection, fleet)["4701"].make == "Volvo"
 
 
 @pytest.mark.parametrize(

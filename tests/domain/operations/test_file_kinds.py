@@ -50,6 +50,7 @@ UNSURE = {
     "fills_identity/wex_posted.csv": "purchases",  # two cards read it alike
     "fleet/drivers.csv": "1 of its 9 columns",
     "fleet/loadsmart_drivers.csv": "1 of its 7 columns",
+    "fleet/loadsmart_trailers.csv": "nearly those of vehicles",  # plans are for the trucks that pull them
     "routes/dispatch_by_time.csv": "nearly those of routes",  # its columns need a mapping
     **dict.fromkeys(
         (
