@@ -66,6 +66,8 @@ class RouteDraft:
     """The columns of the body's paths, for people."""
     faults: dict[str, str] = field(default_factory=dict)
     """Faults that only the table shows, by path."""
+    statuses: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """The words of its rows for how far the load is, each with its first line and column."""
 
 
 def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
@@ -76,7 +78,7 @@ def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
         if TableField(None, name) in layout.columns:
             draft.sources.setdefault(path.partition(".")[0], layout.name_of(TableField(None, name)))
         _set(draft, draft.body, path, path, row, layout, TableField(None, name), draft.zone)
-    _find_canceled(draft, row, layout)
+    _see_statuses(draft, row, layout)
     return draft
 
 
@@ -87,12 +89,30 @@ _CANCELED = re.compile(
 """TONU: truck ordered, not used. CAN and ICO are TMW's codes of canceled orders, and V is McLeod's."""
 
 
-def _find_canceled(draft: RouteDraft, row: Row, layout: Layout) -> None:
+_FINISHED = re.compile(
+    r"\s*(?:(?:delivered|invoiced|billed|(?:partially[\s_]+)?paid|pod[\s_]+(?:ready|received))(?:[\W_].*)?"
+    r"|completed?|finished|closed|cmp)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""CMP is TMW's code. `Loading completed` ends no load."""
+
+
+def _see_statuses(draft: RouteDraft, row: Row, layout: Layout) -> None:
     for index in layout.statuses:
-        cell = row.cells[index] if index < len(row.cells) else None
-        if isinstance(cell, str) and _CANCELED.fullmatch(cell):
-            draft.sources["status"] = layout.names[index]
-            draft.faults["status"] = f"line {row.line} says {cell[:60]!r}: a canceled load is not imported"
+        name, status = layout.names[index], plain_text(row.cells[index] if index < len(row.cells) else None)
+        if status.strip() or "stop" in name.casefold():  # nobody has been yet at a stop without a status
+            draft.statuses.setdefault(status, (row.line, name))
+
+
+def _find_status_fault(draft: RouteDraft) -> None:
+    """A load is canceled if one of its statuses says so, and finished if all do: the first stops of a load under way
+    are completed."""
+    canceled = [one for one in draft.statuses if _CANCELED.fullmatch(one)]
+    finished = list(draft.statuses) if all(map(_FINISHED.fullmatch, draft.statuses)) else []
+    for status in (canceled or finished)[:1]:
+        line, draft.sources["status"] = draft.statuses[status]
+        ended = "canceled" if canceled else "finished"
+        draft.faults["status"] = f"line {line} says {status[:60]!r}: a {ended} load is not imported"
 
 
 _START = TableField(None, "scheduledStart")
@@ -110,7 +130,7 @@ def row_id(row: Row, layout: Layout) -> str:
 
 def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
     """Checks a further row of a route, which may leave fields empty but not contradict the first."""
-    _find_canceled(draft, row, layout)
+    _see_statuses(draft, row, layout)
     if all(
         cell is None or cell == "" or cell == first
         for cell, first in zip(_route_cells(row, layout), draft.first_cells, strict=True)
@@ -311,6 +331,7 @@ def _find_wrong_places(draft: RouteDraft) -> None:
 def finished_route(draft: RouteDraft) -> FileRoute:
     """Checks the body. Faults are named by their columns."""
     _find_wrong_places(draft)
+    _find_status_fault(draft)
     faults, route = dict(draft.faults), None
     try:
         route = read_body(msgspec.json.encode(draft.body), RouteInput)

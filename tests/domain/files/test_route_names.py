@@ -141,6 +141,53 @@ def test_a_load_is_refused_if_one_of_its_rows_is_canceled(tmp_path: Path) -> Non
     assert layout.unused == []
 
 
+@pytest.mark.parametrize(
+    ("column", "status", "is_finished"),
+    [
+        ("Load Status", "Delivered", True),
+        ("Status", "DELIVERED_PENDING_POD", True),
+        ("Trip Stage", "Completed", True),
+        ("ord_status", "CMP", True),
+        ("Status", "Invoiced", True),
+        ("Status", "Partially paid", True),
+        ("Load Status", "POD received", True),
+        ("Load Status", "In Transit", False),
+        ("Load Status", "Loading completed", False),
+        ("Load Status", "To be delivered", False),
+        ("Load Status", "Delivering", False),
+        ("Billing", "Paid", False),
+    ],
+)
+def test_a_load_is_finished_in_the_words_of_a_tms(tmp_path: Path, column: str, status: str, is_finished: bool) -> None:
+    """A truck that is back at the first stop of a delivered load would get a plan and a message for it."""
+    heading = ["Load #", column, "Truck", "Driver", "Planned Start", *PAIR]
+
+    (route,), _ = read(csv_file(tmp_path, heading, [LOAD[0], status, *LOAD[1:], *JOLIET, *NEWARK]))
+
+    assert ("a finished load is not imported" in route.fault) is is_finished
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second", "fault"),
+    [
+        ("Stop Status", "Completed", "Completed", "line 2 says 'Completed': a finished load is not imported"),
+        ("Stop Status", "Completed", "Open", ""),
+        ("Stop Status", "Completed", "", ""),
+        ("Load Status", "Completed", "", "line 2 says 'Completed': a finished load is not imported"),
+        ("Stop Status", "Completed", "Canceled", "line 3 says 'Canceled': a canceled load is not imported"),
+    ],
+)
+def test_a_load_is_finished_if_all_its_rows_are(
+    tmp_path: Path, column: str, first: str, second: str, fault: str
+) -> None:
+    """The first stops of a load under way are completed."""
+    path = csv_file(tmp_path, [*LOADS, column], [*LOAD, *JOLIET, first], [*LOAD, *NEWARK, second])
+
+    (route,), _ = read(path)
+
+    assert route.fault == (f"{column}: {fault}" if fault else "")
+
+
 def test_a_load_whose_deliveries_stand_in_several_rows_is_refused(tmp_path: Path) -> None:
     """Each row would be a route that lacks the other delivery."""
     erie, gary = ["Erie", "42.1", "-80.0"], ["Gary", "41.6", "-87.3"]
