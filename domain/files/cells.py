@@ -204,11 +204,12 @@ def _local_time(cell: Cell, date_format: str) -> datetime:
     """The written time, with its offset if it has one."""
     if isinstance(cell, datetime):
         return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
-    return _parsed(cell_text(cell), date_format)
+    return written_time(cell_text(cell), date_format)
 
 
 @lru_cache(maxsize=10_000)  # a file has the same few days in all its rows
-def _parsed(text: str, date_format: str) -> datetime:
+def written_time(text: str, date_format: str = "") -> datetime:
+    """A time in one of the spellings of files, with its offset if it has one. Raises ValueError."""
     if date_format:
         try:
             return datetime.strptime(text, date_format)

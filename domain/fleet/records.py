@@ -1,6 +1,7 @@
 """The common part of vehicles and drivers: routes are matched to them, and they are in service until retired."""
 
-from datetime import datetime, timedelta
+from collections.abc import Container
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, get_args
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from domain.database.fence import is_at_work
 from domain.database.staging import stage
 from domain.database.statements import Command, Row, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
+from domain.files.cells import written_time
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
 from domain.fleet.merging import CellValue, Merged, Record
@@ -29,14 +31,32 @@ _GONE = frozenset(
         *("traded", "disposed", "scrapped", "archived", "deleted", "removed"),
     }
 )
-PAST_COLUMNS = {
+_NO_DAY_UP_TO = 1950
+"""The days of TMW for none: 1950-01-01, and one in 2049. SQL Server's is 1900-01-01."""
+
+
+class _PastDays:
+    """The days that are over in every time zone."""
+
+    def __contains__(self, cell: object) -> bool:
+        try:
+            day = written_time(str(cell)).date()
+        except ValueError:
+            return False
+        return day.year > _NO_DAY_UP_TO and day < (datetime.now(UTC) - timedelta(days=1)).date()
+
+
+PAST_COLUMNS: dict[str, Container[str]] = {
     **dict.fromkeys(("status", "activationstatus", "employmentstatus", "workstatus"), _GONE),
     **dict.fromkeys(("vehiclestatus", "truckstatus", "unitstatus", "assetstatus"), _GONE),
     **dict.fromkeys(("driverstatus", "driveractivationstatus", "employeestatus"), _GONE),
     **dict.fromkeys(("active", "isactive"), frozenset({"false", "no", "n", "f", "0"}) | _GONE),
+    **dict.fromkeys(("terminationdate", "termdate", "dateterminated", "separationdate"), _PastDays()),
+    **dict.fromkeys(("solddate", "datesold", "saledate", "disposaldate", "retireddate", "retirementdate"), _PastDays()),
 }
-"""Columns that tell whether a vehicle or driver is still there, each with the words for no. The number of a sold truck
-may be that of its successor. Trucks in the shop or out of service come back, so these words are not among them."""
+"""Columns that tell whether a vehicle or driver is still there, each with the words or days for no. The number of a
+sold truck may be that of its successor. Trucks in the shop or out of service come back, so these words are not among
+them."""
 
 
 class FleetTable(Generic[Row]):

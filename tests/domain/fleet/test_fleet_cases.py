@@ -1,5 +1,6 @@
 """Lists of vehicles and drivers are read in the layouts that people have (tests/cases/fleet)."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,34 @@ def test_a_list_passes_over_who_and_what_has_gone(connection: Connection, fleet:
     assert "4502" in stored
     assert "4503" not in stored
     assert trucks.unused_columns == []
+
+
+def test_a_list_passes_over_those_whose_day_of_leaving_is_past(connection: Connection, fleet: Fleet) -> None:
+    people = import_drivers(connection, fleet.company_id, CASES / "drivers_left.csv")
+    trucks = import_vehicles(connection, fleet.company_id, CASES / "rta_sold_assets.csv")
+
+    assert (rejected(people), people.passed_rows) == ({}, [(3, "its termination_date is 2024-02-29")])
+    assert {"D-91", "D-93", "D-94"} <= set(drivers(connection, fleet))
+    assert (rejected(trucks), trucks.passed_rows) == ({}, [(2, "its Sale Date is 2-29-2024")])
+    assert vehicles(connection, fleet)["4801"].vin == "1FUJGBDV8NLBT4811"
+
+
+@pytest.mark.parametrize(("days_ago", "is_passed"), [(-30, False), (0, False), (1, False), (2, True), (400, True)])
+@pytest.mark.parametrize("written", ["%m/%d/%Y", "%Y-%m-%d", "%Y%m%d", "%m/%d/%Y %H:%M"])
+def test_who_leaves_today_is_still_there_in_every_time_zone(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, written: str, days_ago: int, is_passed: bool
+) -> None:
+    day = datetime.now(UTC) - timedelta(days=days_ago)
+
+    report = import_drivers(connection, fleet.company_id, csv_file("Name,Term Date", f"Eve Ray,{day:{written}}"))
+
+    assert len(report.passed_rows) == int(is_passed)
+
+
+@pytest.mark.parametrize("nothing", ["", "-", "N/A", "00/00/0000", "01/01/1900", "1899-12-30 00:00:00", "12/31/2049"])
+def test_a_day_of_leaving_may_say_that_there_is_none(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, nothing: str
+) -> None:
+    report = import_drivers(connection, fleet.company_id, csv_file("Name,Termination Date", f"Eve Ray,{nothing}"))
+
+    assert (report.created, report.passed_rows) == (1, [])

@@ -31,6 +31,7 @@ OTHER_KINDS = {
     "fleet/drivers.csv": "drivers",
     "fleet/drivers_languages.csv": "drivers",
     "fleet/drivers_first_last.txt": "drivers",
+    "fleet/drivers_left.csv": "drivers",
     "fleet/drivers_rounded.csv": "drivers",
     "fleet/loadsmart_drivers.csv": "drivers",
 }
