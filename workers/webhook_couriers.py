@@ -22,7 +22,6 @@ from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import looking_up_for
 from domain.database.connections import Connection
-from domain.database.health import is_away
 from domain.database.visibility import of_companies
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import WEBHOOKS
@@ -203,7 +202,13 @@ class Courier:
             settings=self._settings,
             now=clock.now(),
         )
-        batch: ClaimedBatch | None = await self._couriers.in_transaction(self._company_id, claim)
+        try:
+            batch: ClaimedBatch | None = await self._couriers.in_transaction(self._company_id, claim)
+        except psycopg.Error as error:
+            if not self._sending:
+                raise
+            log.warning("webhooks.not_claimed", endpoint_id=self._endpoint_id, error=str(error))
+            return  # the ends of the attempts under way are stored first
         if batch is None:
             return
         for claimed in batch.claimed:
@@ -211,14 +216,14 @@ class Courier:
             self._sending[asyncio.create_task(sending)] = claimed
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
-        """Stores how attempts ended. While the database is away it tries again as long as the claims hold, because an
-        attempt without a stored end is made again."""
+        """Stores how attempts ended. While that fails, as without the database or behind a long lock, it tries again as
+        long as the claims hold, because an attempt without a stored end is made again."""
         while True:
             try:
                 await self._couriers.in_transaction(self._company_id, partial(self._store, outcomes))
                 break
-            except psycopg.Error as error:
-                if not is_away(error) or clock.now() >= min(outcome.claimed.until for outcome in outcomes):
+            except psycopg.Error:
+                if clock.now() >= min(outcome.claimed.until for outcome in outcomes):
                     raise
                 await asyncio.sleep(_STORE_AGAIN_SECONDS)
         for outcome in outcomes:

@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
+from psycopg.errors import LockNotAvailable
 from standardwebhooks import WebhookVerificationError
 
 from domain.accounts import name_lookups
@@ -334,6 +336,47 @@ def test_a_worker_that_stops_lets_attempts_end(company: Company, hooked: Setting
         receiver.wait_for(5)
 
     assert {event.status for event in company.events()} == {"delivered"}
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        ("claim_deliveries", psycopg.OperationalError("the connection is lost")),
+        ("settle_deliveries", LockNotAvailable("canceling statement due to lock timeout")),
+    ],
+)
+def test_no_attempt_is_made_again_because_the_database_failed_meanwhile(
+    company: Company,
+    couriers: WebhookCouriers,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    error: psycopg.Error,
+) -> None:
+    real, failed = getattr(deliveries, step), threading.Event()
+
+    def fail_once(*given: Any, **more: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise error
+        return real(*given, **more)
+
+    receiver.answering.clear()
+    company.import_routes(2)
+    company.wake(couriers)
+    receiver.wait_for(2)
+    monkeypatch.setattr(deliveries, step, fail_once)
+    company.import_routes()
+    company.wake(couriers)
+    if step == "claim_deliveries":
+        assert failed.wait(180)
+    receiver.answering.set()
+
+    events = company.wait_until_settled()
+
+    assert failed.is_set()
+    assert [(event.status, event.attempts) for event in events] == [("delivered", 1)] * 3
+    assert len(receiver.requests) == 3
 
 
 def test_a_paused_queue_begins_nothing(company: Company, couriers: WebhookCouriers, receiver: Receiver) -> None:
