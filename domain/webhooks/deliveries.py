@@ -231,7 +231,15 @@ _LOCK_ENDPOINT = Statement(
     "SELECT company_id, failing_since, disabled_at FROM webhook_endpoints WHERE id = %s FOR NO KEY UPDATE",
 )
 _SET_FAILING = Command("UPDATE webhook_endpoints SET failing_since = %s WHERE id = %s")
-_LOG_AND_END = Command(
+
+
+class _Ended(NamedTuple):
+    number: int
+    attempt: int
+
+
+_LOG_AND_END = Statement(
+    _Ended,
     """
     WITH ended AS (
         SELECT * FROM jsonb_to_recordset(%(outcomes)s) AS it (
@@ -254,8 +262,10 @@ _LOG_AND_END = Command(
     FROM ended
     WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(%(numbers)s) AND d.number = ended.number
       AND d.claimed_until = ended.until
-    """
+    RETURNING d.number, ended.attempt
+    """,
 )
+"""Logs each attempt, and ends those whose claims still hold. Returns these."""
 _DELAY_NEXT = Command(
     """
     UPDATE webhook_deliveries SET retry_at = greatest(retry_at, %(retry_at)s)
@@ -279,12 +289,15 @@ def settle_deliveries(
     endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
     documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
     numbers = [outcome.claimed.number for outcome in outcomes]
-    _LOG_AND_END.execute(connection, {"endpoint_id": endpoint_id, "numbers": numbers, "outcomes": as_json(documents)})
+    asked = {"endpoint_id": endpoint_id, "numbers": numbers, "outcomes": as_json(documents)}
+    ended = set(_LOG_AND_END.all(connection, asked))
+    outcomes = [outcome for outcome in outcomes if (outcome.claimed.number, outcome.claimed.attempt) in ended]
     with in_index_order(connection):
         for document in documents:
-            if document["retry_at"] is not None and document["route_id"] is not None:
+            holds = (document["number"], document["attempt"]) in ended
+            if holds and document["retry_at"] is not None and document["route_id"] is not None:
                 _DELAY_NEXT.execute(connection, {**document, "endpoint_id": endpoint_id})
-    if endpoint is None:
+    if endpoint is None or not outcomes:
         return None
     has_failed = all(outcome.error is not None for outcome in outcomes)
     failing_since = (endpoint.failing_since or now) if has_failed else None

@@ -243,6 +243,37 @@ def test_an_endpoint_that_is_gone_is_disabled_at_once(
     assert again is None
 
 
+def test_an_attempt_of_before_does_not_disable_what_a_person_has_enabled_again(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    (old,) = claim(connection, endpoint_id, settings, later).claimed
+    disable_endpoint(connection, fleet.company_id, endpoint_id, DOT, now=later)
+    enable_endpoint(connection, fleet.company_id, endpoint_id, DOT)
+    imported(connection, fleet.live, now=now)
+
+    disabled = settle_deliveries(connection, endpoint_id, [outcome(old, later, 410)], settings=settings, now=later)
+
+    assert disabled is None
+    (endpoint,) = ENDPOINTS.all(connection, fleet.company_id)
+    assert (endpoint.disabled_at, endpoint.failing_since) == (None, None)
+    assert [event.status for event in events_of(connection, endpoint_id)] == ["failed", "pending"]
+
+
+def test_the_late_end_of_a_lost_attempt_keeps_no_event_back(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    route_with_two_events(connection, fleet, now)
+    (lost,) = claim(connection, endpoint_id, settings, later).claimed
+    (again,) = claim(connection, endpoint_id, settings, lost.until).claimed
+    settle_deliveries(connection, endpoint_id, [outcome(again, lost.until)], settings=settings, now=lost.until)
+
+    settle_deliveries(connection, endpoint_id, [outcome(lost, later, 500)], settings=settings, now=lost.until)
+
+    assert ENDPOINTS.all(connection, fleet.company_id)[0].failing_since is None
+    assert [one.type for one in claim(connection, endpoint_id, settings, lost.until).claimed] == ["route.canceled"]
+
+
 def test_an_endpoint_that_took_nothing_for_days_is_disabled(
     connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
 ) -> None:
