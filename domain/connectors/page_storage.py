@@ -157,11 +157,15 @@ def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:
 # --- What vendors send ---------------------------------------------------------------------------------------------
 
 
-_FIND_RECEIVER = Statement(ConnectorRow, f"SELECT {CONNECTOR_COLUMNS} FROM connectors WHERE id = %s")
+_FIND_RECEIVER = Statement(
+    ConnectorRow,
+    f"SELECT {CONNECTOR_COLUMNS} FROM connectors WHERE id = %s AND NOT EXISTS ("
+    "SELECT FROM companies WHERE companies.id = connectors.company_id AND companies.retired_at IS NOT NULL)",
+)
 
 
 def find_receiver(connector_id: UUID) -> Query[ConnectorRow | None]:
-    """The connector with this id, of any company: a request names nothing else."""
+    """The connector with this id, of any company that is not retired: a request names nothing else."""
     return Query(_FIND_RECEIVER, (connector_id,), lambda rows: rows[0] if rows else None)
 
 

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from domain.accounts.companies import retire_company
 from domain.contract.shapes import MAX_BODY_BYTES
 from domain.ids import new_id, shown_id
 from domain.settings import Settings
-from tests.factories import JOLIET, route_body
+from tests.factories import DOT, JOLIET, route_body
 from tests.service import Client, Service, one_below, running_service
 from tests.vendors.traccar import Traccar
 from tests.workers.connectors.polling import connected
@@ -97,6 +98,16 @@ def test_a_stranger_s_body_is_awaited_and_refused_alike_with_and_without_a_conne
         late = {name: one.recv(4096).partition(b"\r\n")[0] for name, one in sockets.items()}
     assert set(late.values()) == {b"HTTP/1.1 400 Bad Request"}
     refused = [forward(client, name, token="another-token-here") for name in (connector, unknown, "nonsense")]
+    assert {(one.status_code, one.text) for one in refused} == {(401, refused[0].text)}
+
+
+def test_a_retired_company_s_vendor_is_refused_like_its_keys(client: Client, connector: str) -> None:
+    assert forward(client, connector).status_code == 202
+    with client.service.database.transaction() as connection:
+        retire_company(connection, client.fleet.company_id, DOT, now=datetime.now(UTC))
+
+    refused = [forward(client, name) for name in (connector, shown_id("con", new_id()))]
+
     assert {(one.status_code, one.text) for one in refused} == {(401, refused[0].text)}
 
 
