@@ -33,11 +33,13 @@ from domain.connectors.page_storage import (
 )
 from domain.connectors.vendor import Access, ForgedRequest, InboundRequest, UnreadableAnswer, VendorPage
 from domain.contract.shapes import FieldFault
-from domain.database.visibility import EVERYTHING, of_tenants
+from domain.database.fence import IS_ANY_FENCED
+from domain.database.visibility import EVERYTHING, NOTHING, of_tenants
 from domain.encoding import write
 from domain.ids import read_id
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import count_fixes
+from ingress.api.access import company_paused
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
 from ingress.http.connection_limits import address_of
@@ -96,7 +98,8 @@ class Inbound:
         return InboundRequest(headers, dict(QueryParams(request.scope["query_string"])), body)
 
     async def _verified(self, text: str, given: InboundRequest) -> tuple[ConnectorRow, Access]:
-        """The connector, if the request is its vendor's. Raises ApiError 401 otherwise."""
+        """The connector, if the request is its vendor's. Raises ApiError otherwise: 401, or 429 while any company
+        leaves for another cell, since this may be its connector."""
         receiver = await self._receiver(text)
         sealed = (receiver.url, receiver.credentials) if receiver is not None else ("", self._nobody)
         try:
@@ -106,7 +109,7 @@ class Inbound:
             raise
         passed = _kinds_that_verify(given, access)
         if receiver is None or receiver.kind not in passed:
-            raise _refused()
+            raise company_paused() if await self._services.ask(IS_ANY_FENCED, NOTHING) else _refused()
         return receiver, access
 
     async def _receiver(self, text: str) -> ConnectorRow | None:

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ import pytest
 
 from domain.accounts.companies import retire_company
 from domain.contract.shapes import MAX_BODY_BYTES
+from domain.database import fence
 from domain.ids import new_id, shown_id
 from domain.settings import Settings
 from tests.factories import DOT, JOLIET, route_body
@@ -109,6 +110,24 @@ def test_a_retired_company_s_vendor_is_refused_like_its_keys(client: Client, con
     refused = [forward(client, name) for name in (connector, shown_id("con", new_id()))]
 
     assert {(one.status_code, one.text) for one in refused} == {(401, refused[0].text)}
+
+
+def test_while_a_company_leaves_for_another_cell_its_vendor_is_asked_for_patience(
+    client: Client, connector: str
+) -> None:
+    company_id = client.fleet.company_id
+    with client.service.database.transaction() as connection:
+        fence.begin_copying(connection, company_id, to_cell=2)
+        fence.pause_company(connection, company_id, holds=timedelta(seconds=60))
+        fence.close_fence(connection, company_id)
+
+    closed = [forward(client, name) for name in (connector, shown_id("con", new_id()))]
+
+    assert {(one.status_code, one.headers["retry-after"], one.text) for one in closed} == {(429, "2", closed[0].text)}
+    with client.service.database.transaction() as connection:
+        fence.resume_company(connection, company_id)
+        fence.forget_move(connection, company_id)
+    assert forward(client, connector).status_code == 202
 
 
 @pytest.mark.parametrize("padding", [0, 200_000, 900_000])
