@@ -103,6 +103,13 @@ def answers_to(service: Service, route_id: str) -> list[str]:
         return [kind for (kind,) in rows.fetchall()]
 
 
+def posts_of(page: Page) -> list[str]:
+    """The addresses to which a page posts from now on."""
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    return sent
+
+
 def assert_accessible_in_all_languages(page: Page) -> None:
     english = page.url
     assert_accessible(page)
@@ -162,8 +169,12 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         expect(page.get_by_text("I go there.", exact=False)).to_be_visible(timeout=90_000)
         page.get_by_text("I fueled").click()
         page.get_by_label("Gallons bought").fill("88.5")
+        page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('no space is left') } }")
+        sent = posts_of(page)
         page.get_by_role("button", name="Send").click()
         expect(page.locator("section[aria-labelledby=behind]")).to_contain_text(third)
+        page.wait_for_timeout(OFFLINE_MILLISECONDS)
+        assert len(sent) == 1, "the phone could not keep the answer"
         expect(page.locator(".place", has_text=third)).to_be_hidden()
         assert answers_to(service, route_id).count("going") == 1, "he pressed it twice while there was no connection"
 

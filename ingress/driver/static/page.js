@@ -53,6 +53,7 @@
   }
 
   function keep(answers) {
+    unkept = null;
     try {
       if (answers.length) localStorage.setItem(name, JSON.stringify(answers));
       else localStorage.removeItem(name);
