@@ -91,6 +91,12 @@ class Request:
         path_id: str = self.scope["path_params"]["id"]
         return path_id
 
+    def knows(self, etag: bytes) -> bool:
+        """True when its If-None-Match names the tag. The comparison is weak, as in RFC 9110: a proxy that compresses
+        answers makes their tags weak."""
+        tags = [tag.strip().removeprefix(b"W/") for tag in (self.if_none_match or b"").split(b",")]
+        return etag in tags or b"*" in tags
+
     def max_body_bytes(self) -> int:
         """The largest JSON body that the request may have. Raises ApiError: 415 for another media type, 413 if the
         announced body is too large."""

@@ -112,7 +112,7 @@ class DriverPages:
         body = fill_trip_page(seen.page.parts, seen.truck, seen.time_zone, seen.page.words)
         tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
         headers = (*_FRESH, (b"etag", tag))
-        return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
+        return Answer(304, b"", _HTML, headers) if request.knows(tag) else Answer(200, body, _HTML, headers)
 
     def _made(self, trip: OpenedTrip, chosen: Language | None) -> SeenTrip:
         """The trip with a page that is kept from now on."""
