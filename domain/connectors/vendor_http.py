@@ -12,8 +12,8 @@ import httpx
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.public_connections import RefusedAddress, connect_fault, tls_context
+from domain.accounts.small_reads import EndlessAnswer, ReadBudget, SmallReads
 from domain.connectors.answer_readers import MOST_VALUES, SMALL_BYTES, AnswerReaders, require_few_values
-from domain.connectors.small_reads import ReadBudget, SmallReads
 from domain.connectors.values import wait_or_none
 from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
 
@@ -89,6 +89,8 @@ class BoundedHttp:
                 answer = await self._exchange(method, parsed, headers, body)
         except TimeoutError:
             raise VendorFault(f"it did not answer within {self._seconds:g} s") from None
+        except EndlessAnswer:
+            raise VendorFault("its answer does not begin, or does not end") from None
         except RefusedAddress:
             raise VendorFault(
                 "its address is not on the public internet",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 import httpcore
 import httpx
@@ -17,7 +18,8 @@ from standardwebhooks import Webhook
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts, not_on_internet
 from domain.accounts.contacts import UnreadableContact
-from domain.accounts.public_connections import PublicBackend, RefusedAddress, connect_fault, tls_context
+from domain.accounts.public_connections import RefusedAddress, connect_fault, tls_context
+from domain.accounts.small_reads import EndlessAnswer, ReadBudget, SmallReads
 from domain.ids import shown_id
 from domain.telemetry import tracing
 from domain.text import printable, without_secrets
@@ -27,8 +29,13 @@ from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS
 MOST_ANSWER_BYTES = 1 << 10
 """Bytes kept of the beginning of an answer's body."""
 
-_MOST_READ_BYTES = 1 << 16
-"""Most bytes read of an answer; a longer one costs its connection."""
+_MOST_HEAD_BYTES = 32 << 10
+"""Most bytes before an answer's body: its head, and any number of `100 Continue` before that."""
+
+_MOST_BODY_BYTES = 64 << 10
+_MOST_PIECES = 100
+"""Most bytes, and most pieces, read of an answer's body; a longer one costs its connection. Each piece costs far more
+time than its bytes."""
 
 _IDLE_SECONDS = 15.0
 _USER_AGENT = b"Fuelroute-Webhooks/1"
@@ -43,6 +50,11 @@ class _Answer:
     beginning: bytes = b""
 
 
+class _Connection(NamedTuple):
+    http: httpcore.AsyncHTTPConnection
+    budget: ReadBudget
+
+
 class Sender:
     """The connections to one endpoint, for one event loop. Each carries one request at a time.
 
@@ -50,8 +62,8 @@ class Sender:
 
     def __init__(self, *, allowed: AllowedHosts, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
-        self._backend = PublicBackend(allowed)
-        self._idle: list[httpcore.AsyncHTTPConnection] = []
+        self._allowed = allowed
+        self._idle: list[_Connection] = []
 
     async def send(self, url: str, secrets: Sequence[str], claimed: DeliveryClaim) -> Outcome:
         """Makes one attempt. It never raises, unless it is canceled."""
@@ -84,35 +96,42 @@ class Sender:
         target, host = _target(url)
         request_headers = [(b"Host", host), *headers, (b"Content-Length", str(len(body)).encode())]
         connection = await self._connection(target.origin)
+        connection.budget.allow(_MOST_HEAD_BYTES)
         try:
-            async with connection.stream("POST", target, headers=request_headers, content=body) as response:
+            async with connection.http.stream("POST", target, headers=request_headers, content=body) as response:
                 answer.status = response.status
-                read = 0
-                async for chunk in response.aiter_stream():
-                    answer.beginning += chunk[: MOST_ANSWER_BYTES - len(answer.beginning)]
-                    read += len(chunk)
-                    if read > _MOST_READ_BYTES:
+                connection.budget.allow(_MOST_BODY_BYTES)
+                pieces = 0
+                async for piece in response.aiter_stream():
+                    answer.beginning += piece[: MOST_ANSWER_BYTES - len(answer.beginning)]
+                    pieces += 1
+                    if pieces > _MOST_PIECES:
                         break
         finally:
-            if connection.is_available():
+            if connection.http.is_available():
                 self._idle.append(connection)
             else:
-                await connection.aclose()
+                await connection.http.aclose()
 
-    async def _connection(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+    async def _connection(self, origin: httpcore.Origin) -> _Connection:
         """The connection used last, if its server keeps it open, or a new one."""
         while self._idle:
-            connection = self._idle.pop()
-            if connection.can_handle_request(origin) and not connection.has_expired():
-                return connection
-            await connection.aclose()
-        return httpcore.AsyncHTTPConnection(
-            origin, ssl_context=tls_context(), keepalive_expiry=_IDLE_SECONDS, network_backend=self._backend
+            kept = self._idle.pop()
+            if kept.http.can_handle_request(origin) and not kept.http.has_expired():
+                return kept
+            await kept.http.aclose()
+        budget = ReadBudget()
+        http = httpcore.AsyncHTTPConnection(
+            origin,
+            ssl_context=tls_context(),
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=SmallReads(self._allowed, budget=budget),
         )
+        return _Connection(http, budget)
 
     async def close(self) -> None:
         while self._idle:
-            await self._idle.pop().aclose()
+            await self._idle.pop().http.aclose()
 
 
 @lru_cache(maxsize=4096)
@@ -150,6 +169,8 @@ def _sentence(failure: Exception) -> str:
             return f"it {connect_fault(failure)}"
         case httpcore.RemoteProtocolError():
             return "it closed the connection, or did not speak HTTP"
+        case EndlessAnswer():
+            return f"it sent {_MOST_HEAD_BYTES >> 10} KB, and no answer in them"
         case httpcore.ReadError() | httpcore.WriteError():
             return "the connection broke"
     return f"the request failed: {type(failure).__name__}"

@@ -349,10 +349,11 @@ def test_a_name_that_does_not_exist() -> None:
     [
         (b"", "it closed the connection, or did not speak HTTP"),
         (b"220 mail.example.com ESMTP\r\n", "it closed the connection, or did not speak HTTP"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "it closed the connection, or did not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000, "it sent 32 KB, and no answer in them"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, "it closed the connection, or did not speak HTTP"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000, "it sent 32 KB, and no answer in them"),
     ],
-    ids=["nothing", "no HTTP", "endless header", "only 100s"],
+    ids=["nothing", "no HTTP", "endless header", "only 100s", "100s without end"],
 )
 def test_an_answer_that_is_none(said: bytes, error: str) -> None:
     with answering(said) as url:
@@ -371,6 +372,16 @@ def test_the_status_counts_although_the_body_never_ends_or_breaks_off(
         outcome = send_until_it_answers(url) if hangs else send(url)
 
     assert (outcome.status, outcome.error, outcome.answer) == (status, error, "half")
+
+
+def test_a_body_in_tiny_pieces_is_not_read_to_its_end() -> None:
+    """Each piece takes the event loop's time, which belongs to all endpoints."""
+    pieces = b"1\r\nx\r\n" * 1_000
+    with answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s0\r\n\r\n" % pieces) as url:
+        outcome = send(url)
+
+    assert outcome.error is None
+    assert 100 <= len(outcome.answer or "") < 110
 
 
 def test_a_body_that_is_not_as_its_head_says_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Reads network streams of vendors in small pieces, up to a bound.
+"""Reads network streams of servers that companies name in small pieces, up to a bound.
 
 The bytes of one read are parsed at once, while the event loop's other tasks wait: sixty-four kilobytes of one-byte
 chunks, or of `100 Continue` again and again, take a tenth of a second. The bound also holds for bytes before an answer,
@@ -10,9 +10,12 @@ from typing import Any
 import httpcore
 
 from domain.accounts.public_connections import PublicBackend
-from domain.connectors.vendor import VendorFault
 
 _READ_BYTES = 8 << 10
+
+
+class EndlessAnswer(Exception):
+    """An answer does not begin, or does not end, within the allowed bytes."""
 
 
 class ReadBudget:
@@ -26,10 +29,10 @@ class ReadBudget:
         self._left = count
 
     def spend(self, count: int) -> None:
-        """Count bytes. Raises VendorFault beyond the allowed ones; the connection then ends."""
+        """Count bytes. Raises EndlessAnswer beyond the allowed ones; the connection then ends."""
         self._left -= count
         if self._left < 0:
-            raise VendorFault("its answer does not begin, or does not end")
+            raise EndlessAnswer
 
 
 class SmallReads(PublicBackend):
