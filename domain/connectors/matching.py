@@ -161,25 +161,6 @@ def _listed(hits: Iterable[_Hit], ours: Mapping[UUID, "Ours"]) -> str:
     return ", ".join(list(named)[:4])
 
 
-def tell_twins(
-    compared: Mapping[str, Compared], named: Mapping[str, Named], settled: Mapping[str, UUID | None]
-) -> dict[str, Compared]:
-    """The matches, with a doubt where several of the vendor's vehicles match one of ours: its trackers would send it to
-    and fro. Most often one of them is an old, silent tracker."""
-    keys: dict[UUID, list[str]] = {}
-    matched = {key: one.vehicle_id for key, one in compared.items()}
-    for key, vehicle_id in {**settled, **matched}.items():
-        if vehicle_id is not None:
-            keys.setdefault(vehicle_id, []).append(key)
-    told = dict(compared)
-    for key, one in compared.items():
-        others = [other for other in keys.get(one.vehicle_id, ()) if other != key] if one.vehicle_id is not None else []
-        if others and one.doubt is None:
-            shown = named[others[0]].name or others[0]
-            told[key] = one._replace(doubt=_cut(f"{shown} ({others[0]}) is the same vehicle of yours"))
-    return told
-
-
 def _cut(sentence: str) -> str:
     return sentence[:_LONGEST_DOUBT]
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from domain.audit.entries import Action, Actor, record_about
 from domain.connectors.connectors import CONNECTORS, UnusableConnector
-from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
+from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tidied
 from domain.connectors.vendor import VendorVehicle
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, Scalar, Statement
@@ -24,6 +24,9 @@ MOST_UNMATCHED = 2_000
 
 _HOLDS_FOR = timedelta(minutes=10)
 _SEEN_EVERY = timedelta(minutes=2)
+_TWINS_WITHIN = timedelta(days=1)
+"""Two vehicles of the vendor that were seen within this time and match one of ours are told. Most often one of them is
+an old, silent tracker; else they send the truck to and fro."""
 
 
 class _Known(NamedTuple):
@@ -71,7 +74,7 @@ def match_vehicles(
             doubtful[key] = names
     if not doubtful:
         return matched
-    compared = tell_twins(_compare(connection, company_id, doubtful, known), named, matched)
+    compared = _compare(connection, company_id, doubtful, known)
     matched |= {key: found.vehicle_id for key, found in compared.items()}
     changed = {key for key in doubtful if _is_news(known.get(key), doubtful[key], compared[key], now)}
     _store(connection, company_id, connector_id, {key: doubtful[key] for key in changed}, compared, now)
@@ -184,16 +187,27 @@ class ConnectorVehicle(NamedTuple):
 _LIST = Statement(
     ConnectorVehicle,
     """
-    SELECT it.vehicle_key, it.name, it.vin, it.vehicle_id, v.unit_number, it.matched_by, t.newest_at, it.doubt
+    WITH twins AS (
+        SELECT vehicle_id, array_agg(vehicle_key ORDER BY vehicle_key) AS keys,
+               array_agg(coalesce(name, vehicle_key) ORDER BY vehicle_key) AS names
+        FROM connector_vehicles
+        WHERE company_id = %(company_id)s AND connector_id = %(connector_id)s AND vehicle_id IS NOT NULL
+          AND seen_at > %(twins_since)s
+        GROUP BY vehicle_id HAVING count(*) > 1)
+    SELECT it.vehicle_key, it.name, it.vin, it.vehicle_id, v.unit_number, it.matched_by, t.newest_at, told.doubt
     FROM connector_vehicles it
     JOIN connectors c ON c.id = it.connector_id
     LEFT JOIN vehicles v ON v.company_id = it.company_id AND v.id = it.vehicle_id
     LEFT JOIN tracks t ON t.vehicle_id = it.vehicle_id AND t.environment = c.environment
+    LEFT JOIN twins ON twins.vehicle_id = it.vehicle_id AND it.seen_at > %(twins_since)s
+    CROSS JOIN LATERAL (SELECT CASE twins.keys[1] WHEN it.vehicle_key THEN 2 ELSE 1 END AS place) AS other
+    CROSS JOIN LATERAL (SELECT coalesce(it.doubt, twins.names[place] || ' (' || twins.keys[place]
+                                                  || ') is the same vehicle of yours') AS doubt) AS told
     WHERE it.company_id = %(company_id)s AND it.connector_id = %(connector_id)s
       AND CASE %(only)s WHEN 'unmatched' THEN it.vehicle_id IS NULL
                         WHEN 'silent' THEN it.vehicle_id IS NOT NULL
                              AND (t.newest_at IS NULL OR t.newest_at < %(silent_since)s::timestamptz)
-                        WHEN 'doubtful' THEN it.vehicle_id IS NOT NULL AND it.doubt IS NOT NULL
+                        WHEN 'doubtful' THEN it.vehicle_id IS NOT NULL AND told.doubt IS NOT NULL
                         ELSE true END
     ORDER BY it.name, it.vehicle_key LIMIT %(limit)s
     """,
@@ -213,6 +227,7 @@ def list_connector_vehicles(
         "connector_id": connector_id,
         "only": only,
         "silent_since": now - UNHEARD_AFTER,
+        "twins_since": now - _TWINS_WITHIN,
         "limit": limit,
     }
     return _LIST.all(connection, parameters)

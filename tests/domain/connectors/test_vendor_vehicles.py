@@ -128,6 +128,24 @@ def test_two_vehicles_of_the_vendor_that_are_one_of_ours_are_told(
     }
 
 
+def test_two_vehicles_that_are_one_of_ours_are_told_although_the_vendor_sends_each_by_itself(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    def doubtful(at: datetime) -> list[str]:
+        found = list_connector_vehicles(connection, fleet.company_id, connector.id, only="doubtful", now=at)
+        return [one.vehicle_key for one in found]
+
+    for named in (VendorVehicle("7", "101"), VendorVehicle("8", "101"), VendorVehicle("9", "102")):
+        match_vehicles(connection, fleet.company_id, connector.id, [named], names_parts=True, now=now)
+    assert doubtful(now) == ["7", "8"]
+
+    next_day = now + timedelta(days=1, minutes=1)
+    assert doubtful(next_day) == []
+    newer = [VendorVehicle("8", "101")]
+    match_vehicles(connection, fleet.company_id, connector.id, newer, names_parts=True, now=next_day)
+    assert doubtful(next_day) == [], "the old tracker is silent"
+
+
 def test_a_match_by_any_external_id_that_held_before_goes_on_while_nothing_contradicts(
     connection: Connection, fleet: Fleet, connector: Connector, now: datetime
 ) -> None:
