@@ -44,6 +44,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with services.running():
             yield
+            await inbound.close()
             if drivers is not None:
                 await drivers.close()
 

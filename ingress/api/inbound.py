@@ -8,14 +8,14 @@ Until the sender is known, a body counts against the share of its network addres
 announcing a body without sending it takes nothing from a company. Positions are stored before the answer: a vendor
 without a 2xx sends again, and a position that comes twice is a repeat."""
 
+import asyncio
 import secrets
-import time
-from collections import Counter
 from datetime import timedelta
 from types import TracebackType
 from uuid import UUID
 
 import msgspec
+import psycopg
 from starlette.datastructures import QueryParams
 
 from domain import clock
@@ -57,7 +57,6 @@ _NO_ID = UUID(int=0)
 _RECEIVING = {kind: vendor for kind, vendor in VENDORS.items() if vendor.receives}
 
 _NOTED_EVERY_SECONDS = 5.0
-_MOST_TALLIES = 10_000
 
 
 class Inbound:
@@ -68,7 +67,9 @@ class Inbound:
         self._services = services
         self._contacts = Contacts.of(settings)
         self._rules = FeedRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
-        self._tallies: dict[UUID, _Tally] = {}
+        self._left: dict[UUID, StoredPage | None] = {}
+        """Counts that came after a connector's last ones were stored, for connectors with a task that stores more."""
+        self._noting: set[asyncio.Task[None]] = set()
         nobody = write({"webhook_secret": secrets.token_hex()}).decode()
         self._nobody = (self._contacts.seal(nobody) if self._contacts.prefix else None) or nobody
         """Sealed credentials that fit no request; they are opened and compared where there is no connector."""
@@ -127,6 +128,7 @@ class Inbound:
         taken = await self._services.in_thread_of(receiver.company_id, lambda: self._store(receiver, page))
         if taken is None:
             raise _paused()
+        await self._add_counts(receiver, taken)
         return taken
 
     async def _count_against_limits(self, connector_id: UUID, page: VendorPage) -> None:
@@ -138,22 +140,49 @@ class Inbound:
                 raise _too_many(seconds)
 
     def _store(self, receiver: ConnectorRow, page: VendorPage) -> StoredPage | None:
-        now = clock.now()
-        visible = of_tenants([receiver.tenant])
-        with self._services.database.pipelined_transaction(visible) as connection:
-            taken = store_inbound_page(connection, receiver, page, rules=self._rules, now=now)
-        if taken is None:
-            return None
-        due = self._tally(receiver.id).add(taken)
-        if due is not None:
-            with self._services.database.pipelined_transaction(visible) as connection:
-                note_received(connection, receiver, due, now=now)
-        return taken
+        with self._services.database.pipelined_transaction(of_tenants([receiver.tenant])) as connection:
+            return store_inbound_page(connection, receiver, page, rules=self._rules, now=clock.now())
 
-    def _tally(self, connector_id: UUID) -> "_Tally":
-        if len(self._tallies) >= _MOST_TALLIES:
-            self._tallies.clear()
-        return self._tallies.setdefault(connector_id, _Tally())
+    async def _add_counts(self, receiver: ConnectorRow, taken: StoredPage) -> None:
+        """Stores counts at once, or, less than 5 s after the last ones, once that time is over: Traccar sends each
+        position by itself, and counting each in the connector's row would make them wait for one another."""
+        if receiver.id in self._left:
+            self._left[receiver.id] = _together(self._left[receiver.id], taken)
+            return
+        self._left[receiver.id] = None
+        task = asyncio.create_task(self._note_what_follows(receiver))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+        await self._note(receiver, taken)
+
+    async def _note_what_follows(self, receiver: ConnectorRow) -> None:
+        try:
+            while True:
+                await asyncio.sleep(_NOTED_EVERY_SECONDS)
+                due, self._left[receiver.id] = self._left[receiver.id], None
+                if due is None:
+                    break
+                await self._note(receiver, due)
+        finally:
+            left = self._left.pop(receiver.id)
+            if left is not None:
+                await self._note(receiver, left)
+
+    async def _note(self, receiver: ConnectorRow, due: StoredPage) -> None:
+        def note() -> None:
+            with self._services.database.pipelined_transaction(of_tenants([receiver.tenant])) as connection:
+                note_received(connection, receiver, due, now=clock.now())
+
+        try:
+            await self._services.in_thread_of(receiver.company_id, note)
+        except psycopg.Error as error:  # the positions are stored, and the vendor need not send them again
+            log.warning("inbound.not_counted", connector_id=receiver.id, error=str(error))
+
+    async def close(self) -> None:
+        """Stores the counts that are left."""
+        for task in self._noting:
+            task.cancel()
+        await asyncio.gather(*self._noting, return_exceptions=True)
 
 
 def _kinds_that_verify(given: InboundRequest, access: Access) -> set[str]:
@@ -219,23 +248,11 @@ class _Accepted(msgspec.Struct, rename="camel"):
     left_out: dict[str, int]
 
 
-class _Tally:
-    """Counts of a connector that are not stored yet. Traccar sends each position by itself: counting each in the
-    connector's row would make them wait for one another."""
-
-    def __init__(self) -> None:
-        self._noted_at = -_NOTED_EVERY_SECONDS
-        self._taken = StoredPage(0, Counter(), None)
-
-    def add(self, taken: StoredPage) -> StoredPage | None:
-        """Adds counts. Returns what to store now; None while it can wait."""
-        before = self._taken
-        newest = max((one for one in (before.newest_at, taken.newest_at) if one is not None), default=None)
-        self._taken = StoredPage(before.stored + taken.stored, before.left_out + taken.left_out, newest)
-        if time.monotonic() - self._noted_at < _NOTED_EVERY_SECONDS:
-            return None
-        due, self._taken, self._noted_at = self._taken, StoredPage(0, Counter(), None), time.monotonic()
-        return due
+def _together(one: StoredPage | None, other: StoredPage) -> StoredPage:
+    if one is None:
+        return other
+    newest_at = max((at for at in (one.newest_at, other.newest_at) if at is not None), default=None)
+    return StoredPage(one.stored + other.stored, one.left_out + other.left_out, newest_at)
 
 
 def _refused() -> ApiError:

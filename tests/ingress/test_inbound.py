@@ -16,10 +16,10 @@ import pytest
 from domain.accounts.companies import retire_company
 from domain.contract.shapes import MAX_BODY_BYTES
 from domain.database import fence
-from domain.ids import new_id, shown_id
+from domain.ids import new_id, read_id, shown_id
 from domain.settings import Settings
 from tests.factories import DOT, JOLIET, route_body
-from tests.service import Client, Service, one_below, running_service
+from tests.service import Client, Service, eventually, one_below, running_service
 from tests.vendors.traccar import Traccar
 from tests.workers.connectors.polling import connected
 
@@ -64,8 +64,8 @@ def announced(stack: ExitStack, client: Client, connector: str, *, sent: int = 1
     return opened
 
 
-def forward(client: Client, connector: str, *, token: str = TOKEN) -> httpx.Response:
-    fix = FORWARDED.report("101", JOLIET["latitude"], JOLIET["longitude"])
+def forward(client: Client, connector: str, unit_number: str = "101", *, token: str = TOKEN) -> httpx.Response:
+    fix = FORWARDED.report(unit_number, JOLIET["latitude"], JOLIET["longitude"])
     headers = {"Content-Type": "application/json", "X-Fuelroute-Token": token}
     url = f"{client.service.url}/telematics/{connector}"
     return httpx.post(url, content=FORWARDED.forwarded(fix), headers=headers, timeout=120, verify=False)
@@ -100,6 +100,18 @@ def test_a_stranger_s_body_is_awaited_and_refused_alike_with_and_without_a_conne
     assert set(late.values()) == {b"HTTP/1.1 400 Bad Request"}
     refused = [forward(client, name, token="another-token-here") for name in (connector, unknown, "nonsense")]
     assert {(one.status_code, one.text) for one in refused} == {(401, refused[0].text)}
+
+
+def test_positions_that_come_soon_after_others_are_counted_though_none_follows(client: Client, connector: str) -> None:
+    def counted() -> list[tuple[int, dict[str, int]]]:
+        with client.service.database.transaction() as connection:
+            asked = "SELECT fixes, left_out FROM connectors WHERE id = %s"
+            return connection.execute(asked, (read_id("con", connector),)).fetchall()
+
+    for unit_number in ("101", "102", "nobody"):
+        assert forward(client, connector, unit_number).status_code == 202
+
+    eventually(counted, lambda rows: rows == [(2, {"unmatched": 1})], wanted="all three in the counts")
 
 
 def test_a_retired_company_s_vendor_is_refused_like_its_keys(client: Client, connector: str) -> None:
