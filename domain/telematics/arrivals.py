@@ -287,20 +287,32 @@ def _place_reached(
     places: Sequence[StopPlace], known: Mapping[int, Visit], fix: Fix, radius_meters: float
 ) -> StopPlace | None:
     """The place that the fix has reached: the nearest one around the fix, among the last visited place and those after
-    it. None where that is the last visited place itself."""
+    it. None where that is the last visited place itself.
+
+    A yard may have two coordinates in one route, such as its gate at the start of a round trip and a dock at its end.
+    A place behind a stop that lies elsewhere is not reached before the truck has left the one before that stop."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
     here = fix.point
-    near = [
+    around = [
         index
         for index, place in enumerate(places)
-        if index >= last and _may_be_within(place.point, here, radius_meters)
+        if index >= last
+        and _may_be_within(place.point, here, radius_meters)
+        and _meters(place.point, here) <= radius_meters
     ]
-    if near in ([], [last]):
+    if around in ([], [last]):
         return None
-    meters, nearest = min((_meters(places[index].point, here), index) for index in near)
-    return places[nearest] if meters <= radius_meters and nearest != last else None
+    has_left = last >= 0 and known[places[last].stops[0]].departed_at is not None
+    near = around[:1]
+    for index in around[1:]:
+        if index > near[-1] + 1 and not (has_left and near == [last]):
+            break  # a stop between them lies elsewhere
+        near.append(index)
+    nearest = places[min(near, key=lambda index: _meters(places[index].point, here))]
+    reached = next(place for place in places[max(last, 0) :] if are_one_place(place.point, nearest.point))
+    return reached if reached.stops[0] not in known else None
 
 
 def _may_be_within(one: Point, other: Point, meters: float) -> bool:

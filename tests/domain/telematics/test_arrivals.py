@@ -276,6 +276,48 @@ def test_a_round_trip_completes_when_it_is_back() -> None:
     assert times(visits) == {0: (at(0), at(2)), 1: (at(300), at(302)), 2: (at(600), at(602))}
 
 
+@pytest.mark.parametrize("apart", [20, 40, 150, 240])
+@pytest.mark.parametrize("parked", [0, 30, 60, 100, 150])
+def test_a_round_trip_whose_yard_has_two_coordinates_begins_at_the_first_and_ends_at_the_last(
+    apart: float, parked: float
+) -> None:
+    """The truck came from far away, and may stand nearer to the coordinates of the end."""
+    stops = [DEPOT, CUSTOMER, north_of(DEPOT, apart)]
+    there = north_of(DEPOT, parked)
+    coming = [fix(-60, DEPOT, 50_000, 50), fix(-5, DEPOT, 5_000, 50)]
+    away = process_fixes(stops, {}, [*coming, *stay(0, there)])
+    home = process_fixes(stops, {}, [*coming, *stay(0, there), *stay(300, CUSTOMER), *stay(600, there)])
+
+    assert times(away) == {0: (at(0), at(2))}
+    assert times(home) == {0: (at(0), at(2)), 1: (at(300), at(302)), 2: (at(600), at(602))}
+
+
+def test_a_truck_that_moves_within_the_yard_of_a_round_trip_does_not_end_it() -> None:
+    stops = [DEPOT, CUSTOMER, north_of(DEPOT, 150)]
+    moving = [fix(minutes, DEPOT, 10 * min(minutes, 18), 2) for minutes in range(60)]
+
+    assert times(process_fixes(stops, {}, moving)) == {0: (at(0), None)}
+
+
+def test_a_yard_that_comes_between_customers_is_reached_in_the_order_of_the_stops() -> None:
+    gates = [north_of(DEPOT, meters) for meters in (0, 60, 120)]
+    stops = [gates[0], CUSTOMER, gates[1], PORT, gates[2]]
+    parked = north_of(DEPOT, 120)
+    fixes = [*stay(0, parked), *stay(300, CUSTOMER), *stay(600, parked), *stay(1600, PORT), *stay(2600, parked)]
+
+    assert list(process_fixes(stops, {}, fixes)) == [0, 1, 2, 3, 4]
+    assert list(process_fixes(stops, {}, fixes[:-4])) == [0, 1, 2, 3]
+
+
+def test_a_truck_that_left_and_passed_over_the_stop_between_ends_at_the_other_gate() -> None:
+    """The customer's coordinates may be wrong. Only the very place where the truck has been is not the end."""
+    leaving = [*stay(0, DEPOT), *stay(300, PORT)]
+
+    assert set(process_fixes([DEPOT, CUSTOMER, north_of(DEPOT, 40)], {}, [*leaving, *stay(600, DEPOT)])) == {0}
+    end = north_of(DEPOT, 150)
+    assert set(process_fixes([DEPOT, CUSTOMER, end], {}, [*leaving, *stay(600, end)])) == {0, 2}
+
+
 def test_consecutive_stops_at_one_place_are_reached_and_left_together() -> None:
     dock = north_of(DEPOT, 30)
 
