@@ -194,9 +194,9 @@ def _fault_of_answer(answer: GatewayAnswer | Fault, name: str, question: str) ->
             return Fault(f"{name} wants fewer calls", wait_seconds=_wait_seconds(answer))
         case 400 | 404 | 422:
             return Fault(f"{name} refused the message: {question}" if question else f"{name} refused the request")
-        case 500 | 502 | 504:
-            return Fault(f"{name} failed: it answered {answer.status}", in_doubt=True)
-    return Fault(f"{name} answered {answer.status}")
+        case status if status >= 500 and status != 503:
+            return Fault(f"{name} failed: it answered {status}", in_doubt=True)
+    return Fault(f"{name} answered {answer.status}", in_doubt=answer.status < 300)
 
 
 def _wait_seconds(answer: GatewayAnswer) -> float:

@@ -25,7 +25,7 @@ from tests.factories import DOT
 from tests.rows import named
 from tests.vendors.motive import Motive, running_motive
 from tests.vendors.samsara import MOST_CHARACTERS, Samsara, running_samsara
-from tests.vendors.vendor import HOST, Fault, Vendor
+from tests.vendors.vendor import HOST, Answer, Fault, Vendor
 
 DRIVER = 4242
 SHORT_SECONDS = 4.0
@@ -199,6 +199,63 @@ def test_a_message_that_motive_may_have_is_not_repeated_until_somebody_has_asked
     before = len(motive.messages)
     assert attempt(load, seconds=61) is MessageStatus.SENT
     assert len(motive.messages) == before + 1
+
+
+@pytest.mark.parametrize("status", [202, 207, 520, 522, 524, 599])
+def test_an_answer_that_is_no_refusal_leaves_the_message_to_somebody(
+    database: Database,
+    settings: Settings,
+    now: datetime,
+    motive: Motive,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
+    """Motive took the message. Networks in front of vendors answer 520 to 599 when they know nothing of it."""
+    take = motive.answer
+    monkeypatch.setattr(motive, "answer", lambda request: take(request)._replace(status=status))
+    load = planned(database, settings, now, f"motive://{DRIVER}", motive)
+
+    assert attempt(load) is MessageStatus.FAILED
+    assert "ask the driver" in load.row().error
+    assert len(motive.messages) == 1
+
+
+@pytest.mark.parametrize("status", [202, 524])
+def test_what_samsara_took_with_another_answer_is_found_in_its_list(
+    database: Database,
+    settings: Settings,
+    now: datetime,
+    samsara: Samsara,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
+    load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
+    with monkeypatch.context() as patch:
+        take = samsara.answer
+        patch.setattr(samsara, "answer", lambda request: take(request)._replace(status=status))
+        assert attempt(load) is MessageStatus.PENDING
+    assert load.row().claimed_until is not None, "it may have arrived"
+
+    assert attempt(load, seconds=120) is MessageStatus.SENT
+    assert len(samsara.messages) == 1
+
+
+@pytest.mark.parametrize("status", [302, 408, 503])
+def test_an_answer_that_says_that_nothing_was_taken_is_followed_by_another_attempt(
+    database: Database,
+    settings: Settings,
+    now: datetime,
+    motive: Motive,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
+    load = planned(database, settings, now, f"motive://{DRIVER}", motive)
+    with monkeypatch.context() as patch:
+        patch.setattr(motive, "answer", lambda _: Answer({}, status))
+        assert attempt(load) is MessageStatus.PENDING
+
+    assert attempt(load, seconds=120) is MessageStatus.SENT
+    assert len(motive.messages) == 1
 
 
 def test_a_worker_that_crashed_while_motive_was_asked_does_not_repeat_it(
