@@ -8,7 +8,7 @@ Samsara also tells whether the driver has read a message. Motive's public descri
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -81,9 +81,11 @@ def hand_over_in_cab(
     in_doubt: bool,
     settings: Settings,
     now: datetime,
+    before_sending: Callable[[], Fault | None],
 ) -> Fault | None:
     """Give a message to the vendor. Returns None when the vendor has it. `repeats`: there was an attempt before this
-    one. `in_doubt`: that attempt may have reached the driver."""
+    one. `in_doubt`: that attempt may have reached the driver. `before_sending` says in the last moment why the message
+    may not be sent after all."""
     vendor, name = target.contact.vendor, _NAMES[target.contact.vendor]
     driver_id = target.contact.driver_id or target.external_id or ""
     if not (driver_id.isascii() and driver_id.isdecimal()):
@@ -106,7 +108,7 @@ def hand_over_in_cab(
             return listed._replace(sentence=f"whether Samsara has the message already is not known: {listed.sentence}")
         if any(one.message_id == message_id and one.driver_id == driver_id for one in listed):
             return None  # by its id: it may have become a correction meanwhile
-    return _send(target, target.account, driver_id, token, text, settings)
+    return before_sending() or _send(target, target.account, driver_id, token, text, settings)
 
 
 def _send(

@@ -8,6 +8,7 @@ need no gateway: one transaction does everything, so each of those messages is d
 `routes.plans.delivery` calls `claim` and `settle` with the route locked, and moves the route on. Routes are locked
 before messages everywhere."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -212,12 +213,20 @@ def _in_cab_target(connection: Connection, message: _Due, url: str) -> InCabTarg
 # --- Handed over -----------------------------------------------------------------------------------------------
 
 
-def hand_over(claimed: MessageClaim, settings: Settings) -> Fault | None:
-    """Give the text to the gateway, outside any transaction. Returns None when the gateway took it."""
+_STOOD_STILL = Fault("the worker stood still until its claim had run out")
+
+
+def hand_over(
+    claimed: MessageClaim, settings: Settings, *, tell_time: Callable[[], datetime] = clock.now
+) -> Fault | None:
+    """Give the text to the gateway, outside any transaction. Returns None when the gateway took it. A worker that stood
+    still gives nothing once its claim has run out, since another one may have given the text by then."""
     if is_sealed(claimed.url):
         return Fault(str(UnreadableContact()))
     with tracing.working("messages.hand_over", "client"):
         if claimed.in_cab is None:
+            if tell_time() >= claimed.until:
+                return _STOOD_STILL
             return give_text(claimed.url, claimed.text, settings, claimed.recipients)
         return hand_over_in_cab(
             claimed.in_cab,
@@ -227,6 +236,7 @@ def hand_over(claimed: MessageClaim, settings: Settings) -> Fault | None:
             in_doubt=claimed.in_doubt_since is not None,
             settings=settings,
             now=clock.now(),
+            before_sending=lambda: _STOOD_STILL if tell_time() >= claimed.until else None,
         )
 
 

@@ -136,7 +136,7 @@ def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 60})
     step = delivery.start_delivery(connection, message_id, settings=allowing, now=now)
     if isinstance(step, MessageClaim):
-        fault = message_life.hand_over(step, allowing)
+        fault = message_life.hand_over(step, allowing, tell_time=lambda: now)
         step = delivery.finish_delivery(connection, step, fault, settings=allowing, now=now)
     return step
 

@@ -75,9 +75,13 @@ class Load:
         return claimed
 
     def hand_over(self, claimed: MessageClaim, *, timeout_seconds: float = PATIENT_SECONDS) -> Fault | None:
-        """Calls the gateway. The claim holds for four times the 5 s of the settings."""
+        """Calls the gateway in the last second of the claim, which holds for four times the 5 s of the settings."""
         patient = self.settings.model_copy(update={"message_timeout_seconds": timeout_seconds})
-        return message_life.hand_over(claimed, patient)
+        return message_life.hand_over(claimed, patient, tell_time=lambda: claimed.until - timedelta(seconds=1))
+
+    def hand_over_late(self, claimed: MessageClaim) -> Fault | None:
+        """Tries to call the gateway when the claim has run out."""
+        return message_life.hand_over(claimed, self.settings, tell_time=lambda: claimed.until)
 
     def settle(self, claimed: MessageClaim, fault: Fault | None = None, *, seconds: float = 0) -> MessageStatus | None:
         now = self.now + timedelta(seconds=seconds)

@@ -69,6 +69,33 @@ def test_no_row_is_locked_while_the_gateway_is_called(load: Load) -> None:
             )
 
 
+def test_a_worker_that_stood_still_until_its_claim_ran_out_sends_nothing_that_another_one_has_sent(
+    database: Database, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    load = Load.planned(database, settings, now, gateway.url)
+    stood_still = load.claimed()
+    other = load.claimed(seconds=21)
+    assert load.settle(other, load.hand_over(other), seconds=22) is MessageStatus.SENT
+
+    assert load.settle(stood_still, load.hand_over_late(stood_still), seconds=23) is None
+    assert len(gateway.received) == 1
+    assert load.row().status == MessageStatus.SENT
+
+
+def test_a_message_that_waited_too_long_in_its_worker_is_sent_by_the_next_attempt(
+    database: Database, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    load = Load.planned(database, settings, now, gateway.url)
+    stood_still = load.claimed()
+    assert load.settle(stood_still, load.hand_over_late(stood_still), seconds=21) is MessageStatus.PENDING
+    assert "stood still" in load.row().error
+    assert load.row().claimed_until is None, "the driver does not have it"
+
+    again = load.claimed(seconds=60)
+    assert load.settle(again, load.hand_over(again), seconds=60) is MessageStatus.SENT
+    assert len(gateway.received) == 1
+
+
 def test_an_outcome_counts_only_for_its_own_claim(load: Load) -> None:
     lost = load.claimed()
     load.claim(seconds=30)  # by another worker, for the claim ran out

@@ -279,6 +279,17 @@ def test_what_motive_surely_did_not_take_is_tried_again(
     assert len(motive.messages) == 1
 
 
+def test_a_worker_that_stood_still_until_its_claim_ran_out_repeats_nothing_in_the_cab(
+    database: Database, settings: Settings, now: datetime, samsara: Samsara
+) -> None:
+    load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
+    stood_still = load.claimed()
+    assert attempt(load, seconds=60) is MessageStatus.SENT, "another worker found that Samsara does not list it"
+
+    assert load.settle(stood_still, load.hand_over_late(stood_still), seconds=61) is None
+    assert len(samsara.messages) == 1
+
+
 def test_an_unknown_driver_is_named_in_the_error(
     database: Database, settings: Settings, now: datetime, samsara: Samsara
 ) -> None:
