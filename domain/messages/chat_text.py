@@ -1,4 +1,5 @@
-"""Keeps the names in a text from acting in a chat: they mention nobody, and are no Markdown."""
+"""Keeps the names in a text from acting in a chat: they mention nobody, and are no Markdown. And tells how long a text
+may be."""
 
 import re
 
@@ -21,11 +22,27 @@ def for_chat(text: str, channel: str) -> str:
     return _MENTION.sub("@\u200b", text) if channel in _MENTION_BY_NAME else text
 
 
-_MOST_CHARACTERS = {"discord": 2_000 - 1}
-"""Longest texts that a chat takes. Discord counts the escapes, and the line end that Apprise writes with two signs."""
+_MOST_CHARACTERS = {
+    "discord": 2_000,
+    "plivo": 1_600,
+    "pover": 1_024,
+    "sns": 1_600,
+    "telnyx": 1_530,
+    "tgram": 4_096,
+    "twilio": 1_600,
+}
+"""Longest texts that a gateway takes, as it documents them. It refuses a longer one at every attempt."""
+
+_MOST_IN_UNICODE = {"plivo": 737, "telnyx": 670}
+"""Longest texts with other than plain characters, which need twice the room in text messages."""
 
 
-def room_in_chat(text: str, channel: str) -> int:
-    """The most characters of the text that a chat of this kind takes, before they are escaped."""
+def room_at_gateway(text: str, channel: str) -> int:
+    """The most characters of the text that a gateway of this kind takes, before they are escaped. Apprise writes the
+    first line end with two signs."""
     most = _MOST_CHARACTERS.get(channel)
-    return len(text) if most is None else most - (len(for_chat(text, channel)) - len(text))
+    if most is None:
+        return len(text)
+    if not text.isascii():
+        most = _MOST_IN_UNICODE.get(channel, most)
+    return most - 1 - (len(for_chat(text, channel)) - len(text))

@@ -29,7 +29,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, channel_of, gateway_of, is_mail
 from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.addresses import literal_address
-from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat, room_in_chat
+from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat, room_at_gateway
 from domain.messages.message_text import fitted
 from domain.messages.recipients import Recipients
 from domain.settings import Settings
@@ -82,8 +82,8 @@ def give_text(
     url: str, text: str, settings: Settings, recipients: Recipients, attachment: Attachment | None = None
 ) -> Fault | None:
     """Try once to give a text to the gateway, for those recipients that have not taken it. Its first line is the title.
-    None when all of them took it. If a chat takes no text that long, a plan goes without its last fuel stops."""
-    text = fitted(text, room_in_chat(text, channel_of(url)))
+    None when all of them took it. If a gateway takes no text that long, a plan goes without its last fuel stops."""
+    text = fitted(text, room_at_gateway(text, channel_of(url)))
     title, _, body = text.partition("\n")
     return call_gateway(
         url,

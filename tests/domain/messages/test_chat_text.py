@@ -1,6 +1,6 @@
 import pytest
 
-from domain.messages.chat_text import for_chat, room_in_chat
+from domain.messages.chat_text import for_chat, room_at_gateway
 from domain.messages.message_text import fitted
 
 
@@ -38,13 +38,48 @@ def test_a_message_that_is_too_long_for_discord_with_its_escapes_ends_after_a_fu
         line for number in range(1, 21) for line in (f"{number}. {'A_1 ' * 20}", "Mile 5: 9 gal", "https://map/a_b")
     ]
     text = "\n".join(["Fuel plan for A", "To: B", *stops, "20 fuel stops", "Message msg_1"])
-    sent = for_chat(fitted(text, room_in_chat(text, "discord")), "discord").replace("\n", "\r\n", 1)
+    sent = for_chat(fitted(text, room_at_gateway(text, "discord")), "discord").replace("\n", "\r\n", 1)
     assert len(sent) <= 2_000
     assert sent.endswith("Ask dispatch for the others.\nMessage msg\\_1")
-    assert fitted(text, room_in_chat(text, "mmost")) == text
+    assert fitted(text, room_at_gateway(text, "mmost")) == text
 
 
 def test_a_message_of_just_the_length_that_discord_takes_is_whole() -> None:
     text = "Fuel plan\n" + "x" * 1_989
-    assert fitted(text, room_in_chat(text, "discord")) == text
-    assert len(fitted(text + "x", room_in_chat(text + "x", "discord"))) == 1_999
+    assert fitted(text, room_at_gateway(text, "discord")) == text
+    assert len(fitted(text + "x", room_at_gateway(text + "x", "discord"))) == 1_999
+
+
+@pytest.mark.parametrize(
+    ("channel", "plain", "unicode"),
+    [
+        ("twilio", 1_600, 1_600),
+        ("sns", 1_600, 1_600),
+        ("plivo", 1_600, 737),
+        ("telnyx", 1_530, 670),
+        ("tgram", 4_096, 4_096),
+        ("pover", 1_024, 1_024),
+    ],
+)
+def test_a_plan_that_is_too_long_for_a_gateway_goes_out_without_its_last_fuel_stops(
+    channel: str, plain: int, unicode: int
+) -> None:
+    """Each of these gateways refuses a longer text."""
+    for name, most in (("Plaza", plain), ("ਪਲਾਜ਼ਾ", unicode)):
+        stops = [
+            line
+            for number in range(1, 30)
+            for line in (f"{number}. {name} {number}", f"Mile {number}: 100.0 gal", f"https://map/{'a' * 150}")
+        ]
+        text = "\n".join(["Fuel plan for A", "To: B", *stops, "29 fuel stops", "Message msg_1"])
+        sent = fitted(text, room_at_gateway(text, channel)).replace("\n", "\r\n", 1)
+
+        assert most - 400 < len(sent) <= most
+        assert sent.endswith("Ask dispatch for the others.\nMessage msg_1")
+        assert f"1. {name} 1\nMile 1: 100.0 gal" in sent
+
+
+def test_an_ordinary_plan_is_whole_in_a_text_message() -> None:
+    text = "Fuel plan\n" + "x" * 1_500
+    for channel in ("twilio", "sns", "plivo", "telnyx", "tgram"):
+        assert fitted(text, room_at_gateway(text, channel)) == text
