@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.files.csvfiles import UnreadableFile
+from domain.languages.units import Country
 from domain.stations.file_prices import PRICE_KINDS, ROWS_AT_ONCE, FilePrice, FilePrices, Flags, Floats, Indexes, Places
 from domain.stations.price_outliers import (
     FEWEST_IN_STATE,
@@ -58,11 +59,12 @@ class _Before(NamedTuple):
 
 
 class _Usual(NamedTuple):
-    """The usual prices of one kind, and those around each station of the file and in its state."""
+    """The usual prices of one kind, and those around each station of the file, in its state and in its country."""
 
     prices: UsualPrices
     near: Floats
     in_state: Floats
+    in_country: Floats
 
 
 class _Judged(NamedTuple):
@@ -211,7 +213,7 @@ def _compared(
     if kind == "net":
         beside = np.where(np.isnan(in_row), before["retail"].fresh[numbers], in_row)
         suspect |= _are_unlike(price, beside, limits.state_percent)
-    lowest, highest = _believable(usual["retail"].prices.in_country("US"), fresh)
+    lowest, highest = _believable(usual[kind].in_country[numbers], fresh)
     suspect |= (price <= lowest) | (price >= highest)
     outcomes = np.where(np.isnan(already), _CREATED, np.where(already == price, _UNCHANGED, _UPDATED)).astype(np.int8)
     return outcomes, suspect
@@ -228,17 +230,15 @@ def _are_unlike(price: Floats, other: Floats, percent: float) -> Flags:
         return np.asarray(np.abs((price - other) / other * 100) > percent * _ALMOST)
 
 
-def _believable(usual: float | None, fresh: Floats) -> tuple[Floats | float, Floats | float]:
-    """The lowest and the highest price that need no look."""
-    if usual is not None:
-        lowest, highest = believable_range(usual)
-        return lowest / _ALMOST, highest * _ALMOST
-    lowest, highest = believable_range(None)
-    _, times = believable_range(1.0)
-    is_known = ~np.isnan(fresh)
+def _believable(usual: Floats, fresh: Floats) -> tuple[Floats, Floats]:
+    """The lowest and the highest price that need no look, by the usual price of each station's country, else by its own
+    price before; NaN where one is not known."""
+    (lowest, highest), (_, times) = believable_range(None), believable_range(1.0)
+    known = np.where(np.isnan(usual), fresh, usual)
+    is_known = ~np.isnan(known)
     return (
-        np.where(is_known, fresh / times, lowest) / _ALMOST,
-        np.where(is_known, fresh * times, highest) * _ALMOST,
+        np.where(is_known, known / times, lowest) / _ALMOST,
+        np.where(is_known, known * times, highest) * _ALMOST,
     )
 
 
@@ -282,9 +282,8 @@ def _stored(one: PriceImport, kind: PriceKind, station: CodedStation) -> tuple[f
 def _usual_prices(one: PriceImport, counting: Mapping[PriceKind, Flags]) -> dict[PriceKind, _Usual]:
     """The usual prices of each kind: those of the file, and stored ones of other stations."""
     prices = one.prices
-    of_countries = usual_of_countries(
-        (country_of(station.state, latitude=station.latitude), price) for station, price in _fresh_prices(one)
-    )
+    of_countries = usual_of_countries((_country(station), price) for station, price in _fresh_prices(one))
+    in_country = np.array([of_countries.get(_country(station)) for station in prices.stations], np.float64)
     names = list(map(_neighborhood, prices.stations))
     near, states = _Groups(names), _Groups(state for state, _, _ in names)
     usual: dict[PriceKind, _Usual] = {}
@@ -298,7 +297,7 @@ def _usual_prices(one: PriceImport, counting: Mapping[PriceKind, Flags]) -> dict
         usual_near = near.medians(numbers, told, others_near, stored, more_than=FEWEST_NEIGHBORS)
         in_state = states.medians(numbers, told, others_in_state, stored, more_than=FEWEST_IN_STATE)
         usual_prices = UsualPrices.of_medians(usual_near, in_state, of_countries)
-        usual[kind] = _Usual(usual_prices, near.of_stations(usual_near), states.of_stations(in_state))
+        usual[kind] = _Usual(usual_prices, near.of_stations(usual_near), states.of_stations(in_state), in_country)
     return usual
 
 
@@ -365,7 +364,12 @@ def _neighborhood(station: CodedStation) -> tuple[str, int, int]:
 
 
 def _placed(station: CodedStation, price: float) -> PlacedPrice:
-    return PlacedPrice((station.state or "").upper(), station.latitude, station.longitude, price)
+    state = (station.state or "").upper()
+    return PlacedPrice(state, station.latitude, station.longitude, price, _country(station))
+
+
+def _country(station: CodedStation) -> Country:
+    return country_of(station.state, latitude=station.latitude, longitude=station.longitude)
 
 
 def _decision_key(one: PriceImport, price: FilePrice) -> tuple[str, str | None, str, str, float, datetime]:

@@ -49,7 +49,7 @@ class PlacedPrice(NamedTuple):
     latitude: float
     longitude: float
     price: float
-    country: Country = "US"
+    country: Country
 
 
 class UsualPrices:
@@ -83,9 +83,6 @@ class UsualPrices:
         usual._neighbors.update(neighbors)
         usual._states.update(states)
         return usual
-
-    def in_country(self, country: Country) -> float | None:
-        return self._countries.get(country)
 
     def fault(self, one: PlacedPrice, before: float | None, limits: OutlierLimits) -> str:
         """A sentence about the first unusual thing of a price; empty without one. `before` is the price that it

@@ -132,6 +132,25 @@ def test_money_and_units_that_are_not_known_are_refused(files: Files, row: str) 
     assert ("that is known" in report.rejected[0].message, files.price("IN")) == (True, None)
 
 
+@pytest.mark.parametrize("known_in_the_states", [0, 8])
+def test_a_price_is_compared_with_what_its_own_country_pays(
+    connection: Connection, fleet: Fleet, files: Files, known_in_the_states: int
+) -> None:
+    """0.75 CAD a litre is $2.03 a gallon: too little where Canada pays $5.40, though it would do at $3.90."""
+    for number in range(8):
+        for state, place, price in [("ON", (43.2, -79.8), 5.4), ("OH", (40.0, -82.0), 3.9)]:
+            if state == "ON" or number < known_in_the_states:
+                connection.execute(
+                    "INSERT INTO stations VALUES (%s, 'S', NULL, NULL, NULL, %s, %s, %s, %s, %s)",
+                    (f"{state}{number}", state, *place, price, files.now),
+                )
+
+    report = files.take("station_id,price", "MB,0.75")
+
+    assert (report.held, files.price("MB")) == (1, None)
+    assert reasons(connection, fleet) == ["2.028 is far below the usual price, 5.400"]
+
+
 def test_a_price_by_the_litre_in_the_states_is_held(connection: Connection, fleet: Fleet, files: Files) -> None:
     for number in range(8):
         connection.execute(
