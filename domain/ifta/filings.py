@@ -40,7 +40,8 @@ class NotFiled(FuelrouteError):
 
 
 class StateChange(NamedTuple):
-    """The difference of a state since its quarter was filed. A tax of None is not known on one side."""
+    """The difference of a state since its quarter was filed. A tax of None is not known now; one that was not known
+    when the quarter was filed counts as none."""
 
     state: str
     miles: float
@@ -254,8 +255,7 @@ def _state_change(state: str, before: StateLine | None, after: StateLine | None)
         then, now = (getattr(line, name) if line is not None else 0.0 for line in (before, after))
         return round(now - then, REPORT_DECIMALS)
 
-    taxes = [line.tax_credited_dollars if line is not None else 0.0 for line in (before, after)]
-    then, now = taxes
-    tax = None if then is None or now is None else round(now - then, REPORT_DECIMALS)
+    then, now = (line.tax_credited_dollars if line is not None else 0.0 for line in (before, after))
+    tax = None if now is None else round(now - (then or 0.0), REPORT_DECIMALS)
     miles, burned, bought, credited = map(difference, _AMOUNTS)
     return StateChange(state, miles, burned, bought, credited, tax)

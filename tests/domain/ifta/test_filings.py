@@ -26,7 +26,9 @@ from domain.ifta.filings import (
 from domain.ifta.report import QuarterReport, StateLine
 from domain.needs.company_needs import find_needs
 from domain.settings import Settings
+from domain.stations.taxes import store_tax_rows
 from tests.domain.burn.trips import card_fill
+from tests.domain.csv_files import CsvFile
 from tests.domain.helpers import driven_without_a_plan
 from tests.domain.ifta.test_report import NEW_YEAR, Q1, Q4, drive, report_of
 from tests.factories import DOT, Fleet, make_fleet
@@ -162,6 +164,25 @@ def test_each_filing_is_compared_once_a_day_while_its_records_must_be_kept(
     assert next_due_filing(connection, now=NEW_YEAR + timedelta(days=5 * 366)) is None
     connection.execute("UPDATE ifta_filings SET changes = '[]', compared_at = NULL")
     assert compare_filing(connection, fleet.company_id, Q4, fills_kept_days=30, now=NEW_YEAR) is None, "fills are gone"
+
+
+def test_a_rate_that_comes_after_the_filing_is_told(
+    connection: Connection, fleet: Fleet, settings: Settings, csv_file: CsvFile
+) -> None:
+    drive(connection, settings, fleet, NEW_YEAR - timedelta(hours=30))
+    before = file_it(connection, fleet)
+    (there,) = (one for one in before.states if one.state == "NJ")
+    assert before.totals.tax_credited_dollars is None, "no rate is known"
+    assert compare(connection, fleet) == []
+
+    store_tax_rows(connection, csv_file("state,rate_per_gallon,valid_from", "NJ,0.57,2026-10-01"), now=NEW_YEAR)
+
+    owed = 0.57 * (there.gallons_burned - there.gallons_credited)
+    assert owed > 1
+    assert compare(connection, fleet) == [f"NJ +${owed:.2f} tax"]
+    assert needs(connection, fleet) == ["/ifta?quarter=2026Q4"]
+    connection.execute("DELETE FROM fuel_taxes")
+    assert compare(connection, fleet) == [], "what is not known is no change"
 
 
 LINES = st.lists(
