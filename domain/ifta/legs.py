@@ -139,7 +139,7 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
     starts_here = before not in plan.miles
     first, last = plan.miles.get(before, 0.0), plan.miles[stop]
     purchases = [
-        (_state(purchase, states), purchase.gallons)
+        (state_of_station(purchase.state, purchase.place, states), purchase.gallons)
         for number, each in enumerate(leading)
         if number == 0 or each.purchases_behind
         for purchase in each.bought(each.miles.get(before), each.miles[stop])
@@ -163,10 +163,10 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
     return DrivenLeg(miles, mpg, purchases, planned=True, rebuilt=False)
 
 
-def _state(purchase: PlannedPurchase, states: States) -> str:
-    """The state in the station's data, or the state of its place. Our borders are not exact to a mile."""
-    said = (purchase.state or "").upper()
-    return said if said in states.names else states.at(purchase.place)
+def state_of_station(said: str | None, place: Point, states: States) -> str:
+    """The state in a station's data, or the state of its place. Our borders are not exact to a mile."""
+    code = (said or "").upper()
+    return code if code in states.names else states.at(place)
 
 
 def _part(line: Array, line_miles: Array, first: float, last: float) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from domain.contract.shapes import FieldFault, FuelPlan
 from domain.database.connections import Tenant
 from domain.ids import shown_id
 from domain.ifta.driven_routes import TaxRate, read_tax_rates
+from domain.ifta.legs import state_of_station
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import NO_MEMBERS, tax_due
 from domain.lifecycle import Environment
@@ -41,7 +42,8 @@ from domain.previews.shapes import (
     SimpleWay,
     policy_in_force,
 )
-from domain.roads.states import ELSEWHERE, default_states
+from domain.roads import Point
+from domain.roads.states import default_states
 from domain.stations.corridor_offers import Corridor, TooManyPasses
 
 Plan = ComputedPlan | NoPlan
@@ -191,11 +193,12 @@ def _cost_per_mile(plan: Plan, burned_gallons: float) -> float | None:
 
 def _states(plan: Plan, burned_gallons: float, rates: dict[str, TaxRate]) -> list[PreviewState]:
     """The states in driving order. Each burns its share of the gallons by its miles."""
-    road = plan.inputs.road
-    miles = default_states().miles(road.line, road.line_miles)
+    road, borders = plan.inputs.road, default_states()
+    miles = borders.miles(road.line, road.line_miles)
     gallons, dollars = defaultdict[str, Decimal](Decimal), defaultdict[str, Decimal](Decimal)
     for stop in plan.stops if isinstance(plan, ComputedPlan) else ():
-        state = stop.station.state.upper() if stop.station.state else ELSEWHERE
+        station = stop.station
+        state = state_of_station(station.state, Point(station.latitude, station.longitude), borders)
         gallons[state] += Decimal(str(stop.gallons_to_fill))
         dollars[state] += stop.total_cost
     length = sum(miles.values())

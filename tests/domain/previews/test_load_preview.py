@@ -273,6 +273,24 @@ def test_miles_of_no_member_of_ifta_leave_the_tax_known(
     assert answer.tax_dollars == pytest.approx(sum(known))
 
 
+@pytest.mark.parametrize("said", ["NULL", "'Somewhere'"])
+def test_a_station_whose_state_is_not_known_sells_in_the_state_of_its_place(
+    previews: Previews, connection: Connection, said: str
+) -> None:
+    connection.execute("DELETE FROM fuel_taxes")
+    connection.execute(
+        "INSERT INTO fuel_taxes (state, valid_from, rate_per_gallon) SELECT unnest(%s::text[]), '2020-01-01', 0.5",
+        (["IL", "IN", "OH", "PA", "NJ"],),
+    )
+    before = previews.of(**load()).answer
+    assert before.tax_dollars is not None
+
+    connection.execute(f"UPDATE stations SET state = {said}")
+
+    answer = previews.of(**load()).answer
+    assert (answer.states, answer.tax_dollars) == (before.states, before.tax_dollars)
+
+
 def test_a_road_past_too_many_truck_stops_is_refused(previews: Previews, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.domain.previews.loads.MOST_PASSES", 20)
     with pytest.raises(Invalid, match=r"policy\.maxDetourMiles: The road passes"):
