@@ -71,7 +71,8 @@ class FileReading:
 
 
 class FileFill(Struct, frozen=True):
-    """A purchase as it stands in a file. `local_time` has no zone."""
+    """A purchase as it stands in a file. `local_time` has a zone, that of most of the state, only if the file says
+    one."""
 
     line: int
     key: str
@@ -267,7 +268,7 @@ def _common(line: int, given: Mapping[str, Any], told: _Told) -> tuple[FileFill,
     """The purchase without its fuel, and whether its quantity is in litres."""
     place = place_of(given, told.state_of)
     local, has_time = receipt_time(given.get("date"), given.get("time"), place.state, is_utc=given.get("is_utc", False))
-    if local > told.latest:
+    if local.replace(tzinfo=None) > told.latest:
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))
     is_taxed_in_canada = place.state in CANADA and any(map(given.get, CANADIAN_TAXES))

@@ -73,6 +73,9 @@ def zone_of(state: str, place: "Point | None") -> str:
 
 
 def utc_of_local(local: datetime, zone: str) -> datetime:
-    """The moment of a local time without a zone. When clocks are set back, the first of the two hours counts; a time
-    that is skipped when they are set forward counts as an hour later. The file does not tell more."""
+    """The moment of a local time. One without a zone is of the zone that is given: when clocks are set back, the first
+    of the two hours counts; a time that is skipped when they are set forward counts as an hour later. The file does not
+    tell more."""
+    if local.tzinfo is not None:
+        return local.astimezone(UTC)
     return local.replace(tzinfo=ZoneInfo(zone), fold=0).astimezone(UTC)

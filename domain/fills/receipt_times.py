@@ -41,8 +41,8 @@ _DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|{ACCESS_DAY}) ", re.ASCII)
 
 def receipt_time(day: str | None, clock: str | None, state: str, *, is_utc: bool = False) -> tuple[datetime, bool]:
     """The local time in the state, and whether the file has a time; noon stands for a day alone. A time that names its
-    zone is converted to the state's, and one without a zone, too, if the file says UTC. Raises RowFault if day or time
-    cannot be read."""
+    zone is converted to the state's and keeps that one, as does a time without a zone if the file says UTC. Raises
+    RowFault if day or time cannot be read."""
     found, rest = receipt_day(day)
     at = _read_clock("" if clock == day else cell_line(clock), rest)  # one column may be both
     if at is None:
@@ -52,7 +52,7 @@ def receipt_time(day: str | None, clock: str | None, state: str, *, is_utc: bool
         if not is_utc:
             return written, True
         written = written.replace(tzinfo=UTC)
-    return written.astimezone(ZoneInfo(zone_of(state, None))).replace(tzinfo=None), True
+    return written.astimezone(ZoneInfo(zone_of(state, None))), True
 
 
 _NOON = time(12)

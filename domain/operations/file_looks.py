@@ -336,7 +336,8 @@ def _fill_rows(
     names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons")
     for fill in fills:
         paid = {"paid": f"{fill.paid_cents / 100:.2f}", "currency": fill.currency}
-        yield _shown(fill.line, {name: getattr(fill, name) for name in names} | paid)
+        at_the_place = {"local_time": fill.local_time.replace(tzinfo=None)}
+        yield _shown(fill.line, {name: getattr(fill, name) for name in names} | paid | at_the_place)
 
 
 _LONG_PAST = timedelta(days=2)

@@ -4,6 +4,7 @@ import csv
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec.structs import replace
@@ -16,8 +17,10 @@ from domain.fills.importing import states_by_stations
 from domain.fills.matching import KnownStation, KnownStations
 from domain.fills.profiles import CARDS, card_profile, card_profile_of
 from domain.lifecycle import Environment
+from domain.operations.file_looks import Import, look_at_file
 from domain.operations.import_kinds import FillsFile
 from domain.roads import Point
+from domain.settings import Settings
 from tests.domain.csv_files import CsvFile
 from tests.domain.fills.cards import add_station, fills, import_fills
 from tests.factories import Fleet
@@ -494,6 +497,44 @@ def test_times_are_of_the_zone_that_their_column_names(csv_file: CsvFile, column
     path = csv_file(f"{column},Unit,State,Product,Gallons (US),Amount ($)", f"{cell},7,IL,ULSD,100,350")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         assert [f"{one.local_time:%d %H:%M}" for one in file.fills] == [local]
+
+
+@pytest.mark.parametrize(
+    ("cell", "at"),
+    [
+        ("11/21/2026 04:05", "2026-11-21T04:05"),
+        ("11/20/2026 22:05 CST", "2026-11-21T04:05"),
+        ("11/21/2026 06:30", "2026-11-21T06:30"),  # the next day in Chicago, not in El Paso
+        ("11/01/2026 08:30", "2026-11-01T08:30"),  # half past one for the second time
+    ],
+)
+def test_a_moment_of_a_file_stays_where_the_station_is_in_the_second_zone_of_its_state(
+    connection: Connection, fleet: Fleet, settings: Settings, csv_file: CsvFile, cell: str, at: str
+) -> None:
+    add_station(connection, "EP", name="Desert Plaza", city="El Paso", state="TX", latitude=31.77, longitude=-106.5)
+    path = csv_file(
+        "Transaction Date (UTC),Unit,Location Name,City,State,Product,Gallons (US),Amount ($)",
+        f"{cell},101,Desert Plaza,El Paso,TX,ULSD,100,350",
+    )
+
+    for outcome in ((1, 0, 0), (0, 0, 1)):
+        assert import_fills(connection, fleet.live, path, profile="generic") == (outcome, {})
+
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.station_id, fill.time_zone) == ("EP", "America/Denver")
+    moment = datetime.fromisoformat(f"{at}+00:00")
+    assert fill.bought_at == moment
+    wanted = Import(
+        path=path,
+        file_name=path.name,
+        sender="",
+        settings=settings,
+        company_id=fleet.company_id,
+        environment=Environment.LIVE,
+        takes_retail=False,
+    )
+    (row,) = look_at_file(connection, wanted, None, now=NOW).rows
+    assert row["local_time"] == f"{moment.astimezone(ZoneInfo('America/Chicago')):%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize("names", ["Gallons (imp),Amount", "Gallons,Amount (MXN)", "Gallons,Amount (USD),Amount (CAD)"])
