@@ -141,7 +141,7 @@ def savings_statement(
         "month": f"{month:%Y-%m}",
         "made_at": utc_text(statement.made_at),
         "time_zone": statement.time_zone,
-        "totals": figures_row(statement.sums.figures),
+        "totals": {**figures_row(statement.sums.figures), "chosen_extra": None},  # a statement does not keep it
         "habit_basis": HABIT_BASIS,
         "habits": [habit_row(one) for one in statement.sums.habits],
         "earlier_months": {f"{one.month:%Y-%m}": change_in_words(one) for one in statement.since_then},

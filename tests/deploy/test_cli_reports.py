@@ -120,11 +120,13 @@ def test_a_statement_of_savings_is_made_once_and_shown(
             now=planned_at,
         )
         connection.execute("UPDATE habit_costs SET driven_at = planned_at WHERE route_id = %s", (route_id,))
+        connection.execute("UPDATE savings SET chosen_cents = 450 WHERE route_id = %s", (route_id,))
     pdf, lines = tmp_path / "savings.pdf", tmp_path / "savings.csv"
     arguments = ("savings", "statement", "--company", fleet.shown_company_id, "--month", "2026-09")
     assert "has no statement" in cli(*arguments).err
     document = cli(*arguments, "--make", "--pdf", str(pdf), "--csv", str(lines), "--json").document
     assert (document["totals"]["saved"], document["since_then"]) == (31.5, "nothing")
+    assert document["totals"]["chosen_extra"] is None, "a statement does not keep what choices cost"
     assert pdf.read_bytes().startswith(b"%PDF")
     assert len(lines.read_text().splitlines()) == 2
     assert "never changes" in cli(*arguments, "--make").err
