@@ -198,7 +198,7 @@ app.command("assign")(fills_assign)
 
 @app.command("match")
 def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.LIVE, as_json: AsJson = False) -> None:
-    """Matches fills that wait for a person, and the last two months' fills without a route, once more.
+    """Matches fills that wait for a person, and those of two months without a route or on a canceled one, once more.
 
     Do so after trucks, mappings, stations or routes were added that fills waited for. Decisions of people stay.
     """

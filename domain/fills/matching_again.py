@@ -1,4 +1,5 @@
-"""Matches fills again that wait for a person or have no route, once what they waited for may have come."""
+"""Matches fills again that wait for a person, or have no route or a canceled one, once what they waited for may have
+come."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -21,7 +22,9 @@ _OPEN = Statement(
     f"""
     SELECT {KEPT_COLUMNS} FROM fills
     WHERE company_id = %(company_id)s AND environment = %(environment)s AND decided_by IS NULL AND counter_id IS NULL
-      AND (review <> '{{}}' OR route_id IS NULL AND bought_at >= %(since)s
+      AND (review <> '{{}}'
+           OR bought_at >= %(since)s AND (route_id IS NULL OR EXISTS (
+               SELECT FROM routes r WHERE r.id = route_id AND r.status = 'canceled'))
            OR unit_number IN (SELECT unit_number FROM former_units WHERE company_id = %(company_id)s
                               UNION SELECT unit_number FROM vehicles WHERE company_id = %(company_id)s
                               GROUP BY unit_number HAVING count(*) > 1)) AND id > %(after)s
@@ -41,7 +44,8 @@ _OF_CARD = Statement(
 )
 
 LOOKED_BACK = timedelta(days=60)
-"""Age up to which fills without a route are matched again: their route may have been pushed late."""
+"""Age up to which fills without a route, or on a canceled one, are matched again: their route may have been pushed
+late."""
 
 
 class Rematched(NamedTuple):
@@ -60,8 +64,8 @@ def match_fills_again(
     far_miles: float,
     now: datetime,
 ) -> Rematched:
-    """Match a portion of the fills again that wait for a person, have no route, or have a unit number that changed
-    hands: a truck, a mapping, a station or a route may have come since. Decisions stay."""
+    """Match a portion of the fills again that wait for a person, have no route or a canceled one, or have a unit number
+    that changed hands: a truck, a mapping, a station or a route may have come since. Decisions stay."""
     lock_company(connection, tenant.company_id)
     parameters: dict[str, Any] = {
         **tenant._asdict(),

@@ -7,10 +7,12 @@ from uuid import UUID
 import pytest
 
 from domain.database.connections import Connection
+from domain.fills.importing import read_stations
+from domain.fills.matching_again import match_fills_again
 from domain.fills.reviewing import Decision, decide
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
-from domain.routes.transitions import end_routes
+from domain.routes.transitions import cancel_route, end_routes
 from domain.settings import Settings
 from tests.domain.fills.cards import efs, fills, import_fills, plaza_and_keystone, verdicts, write_efs
 from tests.domain.helpers import deliver, imported, planned_by_hand
@@ -78,6 +80,27 @@ def test_a_fill_that_the_truck_of_now_buys_is_compared_alone(
 
     (verdict,) = verdicts(connection, fleet.live)
     assert (verdict.verdict, verdict.bought_gallons, verdict.vehicle_id) == ("partly", 60.0, fleet.trucks[1])
+
+
+def test_a_fill_of_a_canceled_route_is_matched_again(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    """The load was canceled while its message was on its way, and pushed anew: another route."""
+    canceled = imported(connection, fleet.live, now=NINE, externalId="LOAD")
+    planned_by_hand(connection, canceled, now=NINE)
+    connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (NINE, canceled))
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+    assert [fill.route_id for fill in fills(connection, fleet.live)] == [canceled]
+    cancel_route(connection, fleet.live, canceled, now=NINE + timedelta(hours=6))
+    route_id = imported(connection, fleet.live, now=NINE + timedelta(hours=6), start=NINE, externalId="LOAD")
+    assert route_id != canceled
+    sent_out(connection, settings, route_id, at=NINE)
+
+    stations = read_stations(connection, fleet.company_id)
+    match_fills_again(connection, fleet.live, stations, far_miles=5, now=NEXT_DAY)
+
+    assert [fill.route_id for fill in fills(connection, fleet.live)] == [route_id]
+    assert [one.verdict for one in verdicts(connection, fleet.live)] == ["followed"]
 
 
 def test_a_person_may_put_a_fill_on_the_run_of_now(
