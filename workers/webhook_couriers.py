@@ -222,7 +222,7 @@ class Courier:
             try:
                 await self._couriers.in_transaction(self._company_id, partial(self._store, outcomes))
                 break
-            except psycopg.Error:
+            except psycopg.OperationalError:
                 if clock.now() >= min(outcome.claimed.until for outcome in outcomes):
                     raise
                 await asyncio.sleep(_STORE_AGAIN_SECONDS)
