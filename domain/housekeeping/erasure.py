@@ -192,7 +192,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)
-    for blank in (*_BLANK_WRITTEN, _BLANK_PAYLOADS, *_FORGET_CARDS):
+    for blank in (_BLANK_PAYLOADS, *_BLANK_WRITTEN, *_FORGET_CARDS):  # payloads first: no answer to them is kept then
         with transaction() as connection:  # of its own: it locks rows here and there
             blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
     with transaction() as connection:

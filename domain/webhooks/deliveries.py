@@ -249,8 +249,8 @@ _LOG_AND_END = Statement(
         INSERT INTO webhook_attempts (
             event_id, endpoint_id, attempt, company_id, environment, at, milliseconds, status, error, answer)
         SELECT d.event_id, d.endpoint_id, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds,
-               ended.code, ended.error, ended.answer
-        FROM ended JOIN webhook_deliveries d ON d.number = ended.number
+               ended.code, ended.error, CASE WHEN e.payload IS NOT NULL THEN ended.answer END
+        FROM ended JOIN webhook_deliveries d ON d.number = ended.number JOIN webhook_events e ON e.id = d.event_id
         WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(%(numbers)s)
         ON CONFLICT DO NOTHING
     )
@@ -265,7 +265,8 @@ _LOG_AND_END = Statement(
     RETURNING d.number, ended.attempt
     """,
 )
-"""Logs each attempt, and ends those whose claims still hold. Returns these."""
+"""Logs each attempt, and ends those whose claims still hold. Returns these. Where the payload was erased meanwhile, the
+answer may repeat it, and is not kept."""
 _DELAY_NEXT = Command(
     """
     UPDATE webhook_deliveries SET retry_at = greatest(retry_at, %(retry_at)s)

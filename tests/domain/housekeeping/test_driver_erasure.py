@@ -340,6 +340,28 @@ def test_a_driver_is_erased_from_webhooks_and_their_answers(
         assert attempt.answer == erasure.NAMED
 
 
+def test_an_answer_of_an_endpoint_that_comes_after_the_erasure_is_not_kept(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    """The event was on its way meanwhile, and an endpoint may repeat what it gets."""
+    later = now + timedelta(minutes=1)
+    with database.transaction() as connection:
+        endpoint = make_endpoint(connection, company.live).endpoint
+        route_of(connection, company.live, now=now)
+        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
+        assert batch is not None
+        (claimed,) = batch.claimed
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        echoed = Outcome(claimed, now, 1.0, 200, None, "got Zoë Quartermain")
+        settle_deliveries(connection, endpoint.id, [echoed], settings=settings, now=later)
+        assert traces(connection, *PERSON) == []
+        details = read_delivery(connection, company.company_id, endpoint.id, claimed.event_id)
+        assert (details.delivery.status, details.attempts[0].answer) == ("delivered", None)
+
+
 def test_the_answers_of_an_erased_driver_go_and_so_does_what_came_of_the_stops(
     database: Database, company: Fleet, now: datetime
 ) -> None:
