@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -25,19 +26,25 @@ _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
 _NAMED_ZONE = re.compile(r"(?<=[\dM])\s+(?P<zone>[ECMP][SD]T)$", re.IGNORECASE)
 _HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
 """Hours of zones in North America, as in dates of e-mail (RFC 5322, 4.3). A zone counts as written, in any season."""
-_AMERICAN = (
-    "%m/%d/%Y %H:%M:%S",
-    "%m/%d/%Y %H:%M",
-    "%m/%d/%Y %I:%M:%S %p",
-    "%m/%d/%Y %I:%M %p",
-    "%m/%d/%y %H:%M:%S",
-    "%m/%d/%y %H:%M",
-    "%m/%d/%y %I:%M:%S %p",
-    "%m/%d/%y %I:%M %p",
-    "%b %d, %Y %H:%M:%S",
-    "%b %d, %Y %I:%M:%S %p",
-    "%b %d, %Y, %I:%M:%S %p",
-)
+_SHAPES = {"%d": r" ?\d\d?", "%b": "[A-Za-z]{3}", "%Y": r"\d{4}", "%p": "[AaPp][Mm]", " ": r"\s+"}
+_AMERICAN = {
+    form: re.compile(re.sub(r"%.| ", lambda part: _SHAPES.get(part[0], r"\d\d?"), form))
+    for form in (
+        "%m/%d/%Y %H:%M:%S",
+        "%m/%d/%Y %H:%M",
+        "%m/%d/%Y %I:%M:%S %p",
+        "%m/%d/%Y %I:%M %p",
+        "%m/%d/%y %H:%M:%S",
+        "%m/%d/%y %H:%M",
+        "%m/%d/%y %I:%M:%S %p",
+        "%m/%d/%y %I:%M %p",
+        "%b %d, %Y %H:%M:%S",
+        "%b %d, %Y %I:%M:%S %p",
+        "%b %d, %Y, %I:%M:%S %p",
+    )
+}
+"""American forms of times, each with its shape: `strptime` takes a hundred times as long to refuse a text."""
+
 _HALF_OF_DAY = re.compile(r"[\d\s][AP]M\b", re.IGNORECASE)
 """A time with AM or PM, which the reader of e-mail dates would ignore."""
 
@@ -173,11 +180,10 @@ def _read_iso(text: str) -> datetime | None:
 
 
 def _read_american(text: str) -> datetime | None:
-    for form in _AMERICAN:
-        try:
-            return datetime.strptime(text, form)
-        except ValueError:
-            continue
+    for form, shape in _AMERICAN.items():
+        if shape.fullmatch(text):
+            with suppress(ValueError):
+                return datetime.strptime(text, form)
     return None
 
 
