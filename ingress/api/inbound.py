@@ -10,6 +10,7 @@ without a 2xx sends again, and a position that comes twice is a repeat."""
 
 import asyncio
 import secrets
+from contextvars import Context
 from datetime import timedelta
 from types import TracebackType
 from uuid import UUID
@@ -150,7 +151,7 @@ class Inbound:
             self._left[receiver.id] = _together(self._left[receiver.id], taken)
             return
         self._left[receiver.id] = None
-        task = asyncio.create_task(self._note_what_follows(receiver))
+        task = asyncio.create_task(self._note_what_follows(receiver), context=Context())  # of no request
         self._noting.add(task)
         task.add_done_callback(self._noting.discard)
         await self._note(receiver, taken)
