@@ -289,6 +289,7 @@ def make_key(page: "Page") -> None:
     for scope in page.get_by_role("group", name="Scopes").get_by_role("checkbox").all():
         scope.check()
     page.get_by_role("button", name="Create the key").click()
+    page.locator("code.secret").wait_for()
 
 
 def invite_user(page: "Page") -> None:
@@ -296,12 +297,14 @@ def invite_user(page: "Page") -> None:
     page.get_by_label("E-mail").fill(f"{new_id().hex}@example.com")
     page.locator("section").get_by_label("dispatcher").check()
     page.get_by_role("button", name="Make the invitation").click()
+    page.locator("code.secret").wait_for()
 
 
 def rotate_secret(page: "Page") -> None:
     """Go from the page of an endpoint to the page that shows its new secret."""
     page.locator("summary", has_text="Rotate the secret").click()
     page.get_by_role("button", name="Make a new secret").click()
+    page.locator("code.secret").wait_for()
 
 
 @dataclass(frozen=True, slots=True)
