@@ -352,6 +352,7 @@ class Pressed:
         if name == "deploy.cli.records":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Pressed())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run of tests in the background ignores it
 main()
 """
 
