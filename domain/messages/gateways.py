@@ -51,7 +51,7 @@ closes it, and knows that it was open."""
 class Fault(NamedTuple):
     """Why an attempt failed, in one sentence without secrets. The message may have arrived all the same.
 
-    `in_doubt`: the time ran out on an open connection. `unanswered`: a request over HTTP had no answer within the time.
+    `in_doubt`: the time ran out on an open connection. `unanswered`: a request or mail got no whole answer.
     `final`: no attempt may follow. `wait_seconds`: how long the gateway wants to be left alone."""
 
     sentence: str
@@ -324,6 +324,8 @@ class _Session(requests.Session):
             try:
                 response.raw = io.BytesIO(raw.read(most_bytes, decode_content=True))
             except urllib3.exceptions.HTTPError as error:
+                if guard is not None:
+                    guard.unanswered = True
                 raise requests.ConnectionError(error) from None
         return response
 
@@ -343,11 +345,16 @@ def _send_mail_once(
     """`SMTP.sendmail` for the addresses that have not taken the mail. A server may refuse some addresses of a mail, in
     copy for example, and the library then repeats it to all."""
     guard = _current.get()
-    recipients = guard.recipients if guard is not None else None
-    if recipients is None:
+    if guard is None or (recipients := guard.recipients) is None:
         return _send_mail(server, sender, addresses, *given, **options)
     left = [one for one in addresses if not recipients.have(("address", one))]
-    refused = _send_mail(server, sender, left, *given, **options) if left else {}
+    try:
+        refused = _send_mail(server, sender, left, *given, **options) if left else {}
+    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused):  # an answer
+        raise
+    except OSError:
+        guard.unanswered = True
+        raise
     for address in left:
         if address not in refused:
             recipients.note(("address", address))

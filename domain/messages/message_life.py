@@ -278,11 +278,12 @@ def settle(
     channel = channel_of(claimed.url)
     if fault is None:
         return _deliver(connection, message, MessageStatus.SENT, channel, now=now)
-    doubt = now if fault.in_doubt else claimed.in_doubt_since
+    is_in_doubt = fault.in_doubt or fault.unanswered
+    doubt = now if is_in_doubt else claimed.in_doubt_since
     _END_CLAIM.execute(connection, (channel, doubt, claimed.recipients.taken_by or None, message.id))
     if not message.wanted:
         return _discard(connection, message)
-    retry_at = (_RETRIES_IN_DOUBT if fault.in_doubt else _RETRIES).next_at(
+    retry_at = (_RETRIES_IN_DOUBT if is_in_doubt else _RETRIES).next_at(
         message.attempts - 1,
         now=now,
         last_moment=_last_moment(message, settings),

@@ -16,6 +16,7 @@ from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages.due_messages import due_messages, list_messages
 from domain.messages.message_life import MessageClaim, MessageStatus
+from domain.messages.resending import CannotResend, requeue
 from domain.queue.jobs import send_message_job
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
@@ -187,6 +188,36 @@ def test_a_gateway_that_never_answers_in_time_gets_a_message_only_a_few_times(lo
 
     assert attempts == 8
     assert load.row().claimed_until is not None, "the driver may have it"
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_gateway_that_takes_a_message_and_breaks_off_may_have_delivered_it(
+    database: Database, settings: Settings, now: datetime, gateway: Gateway, answers: bool
+) -> None:
+    """It hangs up, or in the middle of its answer."""
+    load = Load.planned(database, settings, now, gateway.url)
+    gateway.hangs_up, gateway.headers, gateway.body = not answers, {"Content-Length": "100"}, b"{"
+    seconds = 0.0
+    while load.row().status == "pending":
+        claimed = load.claimed(seconds=seconds)
+        load.settle(claimed, load.hand_over(claimed), seconds=seconds)
+        if (retry_at := load.row().retry_at) is not None:
+            seconds = (retry_at - load.now).total_seconds()
+
+    assert len(gateway.received) == 8, "the driver may have it each time"
+    with database.transaction() as connection, pytest.raises(CannotResend, match="ask the driver first"):
+        requeue(connection, load.fleet.live, load.route_id, load.message_id, even_if_in_doubt=False, now=now)
+    assert load.claimed(load.change(), seconds=seconds).text.startswith("CORRECTED fuel plan")
+
+
+def test_a_gateway_that_nobody_reaches_has_delivered_nothing(
+    database: Database, settings: Settings, now: datetime
+) -> None:
+    load = Load.planned(database, settings, now, "json://127.0.0.1:9/")
+    claimed = load.claimed()
+    assert load.settle(claimed, load.hand_over(claimed)) is MessageStatus.PENDING
+    assert load.row().claimed_until is None
+    assert load.claimed(load.change(), seconds=60).text.startswith("Fuel plan")
 
 
 def test_another_driver_gets_a_first_message_and_no_correction(load: Load) -> None:

@@ -402,9 +402,22 @@ def test_a_mail_is_not_repeated_to_those_who_have_it(shape: str, first: list[str
         assert attempt() == (True, sorted(first + last)), "another contact begins anew"
 
 
+@pytest.mark.parametrize(("refused", "unanswered"), [((), True), (("driver@example.com",), False)])
+def test_a_mail_that_a_server_took_without_an_answer_may_have_arrived(
+    refused: Collection[str], unanswered: bool
+) -> None:
+    with running_mail_server(refused, hangs_up=True) as (port, mails):
+        url = f"mailto://user:password@example.com?smtp={HOST}&port={port}&mode=insecure&to=driver@example.com"
+        fault = send(url)
+
+    assert fault is not None
+    assert (fault.unanswered, len(mails)) == (unanswered, int(unanswered))
+
+
 @contextmanager
-def running_mail_server(refused: Collection[str] = ()) -> Iterator[tuple[int, list[str]]]:
-    """A server that takes mails from anybody, but for these recipients. A mail begins with its recipients."""
+def running_mail_server(refused: Collection[str] = (), *, hangs_up: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """A server that takes mails from anybody, but for these recipients. A mail begins with its recipients. `hangs_up`:
+    it takes a mail, and closes the connection without an answer."""
     mails: list[str] = []
 
     def serve(server: socket.socket) -> None:
@@ -440,6 +453,8 @@ def running_mail_server(refused: Collection[str] = ()) -> Iterator[tuple[int, li
                         text += part
                     mails.append("".join(to) + text.decode())
                     to.clear()
+                    if hangs_up:
+                        return
                     say("250 taken")
                 elif word == b"QUIT":
                     say("221 bye")
