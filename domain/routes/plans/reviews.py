@@ -25,7 +25,7 @@ from uuid import UUID
 from domain.backoff import RETRY_WAIT
 from domain.database.connections import Connection
 from domain.database.statements import Command, NotNull, Scalar, Statement
-from domain.documents import FuelPlanDocument, PlanCause
+from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
@@ -78,6 +78,7 @@ class PlanUnderReview(NamedTuple):
     """The newest import of prices so far."""
     as_of: datetime
     """The moment for which it was made."""
+    timeline: list[TimelineEntry]
 
     @property
     def prices_changed(self) -> bool:
@@ -117,7 +118,7 @@ _PLAN_UNDER_REVIEW = Statement(
            (SELECT min(coalesce((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz, departed_at))
             FROM visits WHERE route_id = r.id AND departed_at IS NOT NULL) AS departed_at,
            (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set,
-           coalesce(p.as_of, p.generated_at) AS as_of
+           coalesce(p.as_of, p.generated_at) AS as_of, p.timeline
     FROM routes r
     JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
     WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
@@ -217,7 +218,7 @@ def finish_review(
         _end(connection, route.id, old)
         _confirm(connection, review, corridor, new)
         if review.closed is not None:  # this attempt is the one for the closed station
-            store_plan(connection, review.task, corridor, new, now=now, cause=review.closed)
+            store_plan(connection, review.task, corridor, new, now=now, cause=review.closed, before=old.timeline)
         if old.review_cause is not None:
             why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
             events.record_event(connection, route.id, "plan_kept", why, now=now)
@@ -227,7 +228,8 @@ def finish_review(
         return "being_sent"
     discard_messages(connection, [route.id], "The plan was replaced before delivery")
     _end(connection, route.id, old)
-    plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=_cause_of(review, now=now))
+    cause = _cause_of(review, now=now)
+    plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=cause, before=old.timeline)
     was_sent = current == RouteStatus.ACTIVE
     if was_sent:
         _CORRECT.execute(connection, (plan_id, route.id))

@@ -15,10 +15,11 @@ from domain.settings import Settings
 from domain.stations.closures import ImpossibleClosure, closures_in_force
 from domain.stations.places import UnknownStation
 from domain.stations.stations import set_stations_retired
-from tests.domain.helpers import go_behind_the_wall
+from tests.domain.helpers import go_behind_the_wall, positions_at
+from tests.domain.messages.loads import contact
 from tests.domain.routes.journey import Journey, Leg
 from tests.domain.routes.trip import Trip
-from tests.factories import DOT, Fleet, make_fleet, put_demo_stations
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, put_demo_stations
 from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -115,6 +116,29 @@ def test_a_plan_that_is_not_out_yet_is_replaced(
     assert waiting.text.startswith("Fuel plan")
     assert "Why:" not in waiting.text, "the driver knows of no other plan"
     assert make_new_plans(connection, fleet.company_id, now=trip.now) == 0
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_new_plan_keeps_the_planned_arrivals_at_stops_behind_the_truck(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime, told: bool
+) -> None:
+    """A plan that the driver could not be told is replaced, a told one corrected."""
+    if not told:
+        contact(connection, fleet, "json://127.0.0.1:9/")
+    journey = Journey(connection, fleet, settings, now, live=True, stops=[JOLIET, PERRYSBURG, NEWARK], percent=60)
+    assert journey.route.status == ("active" if told else "planned")
+    journey.drive(Leg(0, 255))
+    journey.run(journey.report(positions_at(PERRYSBURG, journey.now + timedelta(minutes=5), fuel_percent=40)))
+
+    close(journey, planned_stations(journey)[0])
+
+    first, second = journey.versions()
+    assert second.id == journey.route.plan_id
+    planned, planned_anew = (
+        {entry["stop"]: entry["plannedArrival"] for entry in version.timeline} for version in (first, second)
+    )
+    assert (planned_anew[0], planned_anew[1]) == (planned[0], planned[1])
+    assert planned_anew[2] != planned[2]
 
 
 def test_a_lost_job_is_found_by_the_sweep(journey: Journey) -> None:
