@@ -204,6 +204,7 @@ def _fault_of_answer(answer: GatewayAnswer | Fault, name: str, question: str) ->
 def _wait_seconds(answer: GatewayAnswer) -> float:
     """The Retry-After of an answer in seconds, at most an hour."""
     try:
-        return max(min(float(answer.headers.get("Retry-After", "0")), _LONGEST_WAIT_SECONDS), 0.0)
+        seconds = float(answer.headers.get("Retry-After", "0"))
     except ValueError:  # a date
         return 60.0
+    return max(0.0, min(_LONGEST_WAIT_SECONDS, seconds))  # in this order for NaN

@@ -290,6 +290,34 @@ def test_a_worker_that_stood_still_until_its_claim_ran_out_repeats_nothing_in_th
     assert len(samsara.messages) == 1
 
 
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"),
+    [
+        ("90", 90),
+        ("5", 30),
+        ("-7", 30),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 60),
+        ("inf", 3600),
+        ("nan", 3600),
+        ("1e9", 3600),
+    ],
+)
+def test_a_vendor_is_left_alone_as_long_as_it_asks_for_an_hour_at_most(
+    database: Database,
+    settings: Settings,
+    now: datetime,
+    motive: Motive,
+    monkeypatch: pytest.MonkeyPatch,
+    retry_after: str,
+    seconds: float,
+) -> None:
+    monkeypatch.setattr(motive, "answer", lambda _: Answer({}, 429, {"Retry-After": retry_after}))
+    load = planned(database, settings, now, f"motive://{DRIVER}", motive)
+
+    assert attempt(load) is MessageStatus.PENDING
+    assert load.row().retry_at == now + timedelta(seconds=seconds)
+
+
 def test_an_unknown_driver_is_named_in_the_error(
     database: Database, settings: Settings, now: datetime, samsara: Samsara
 ) -> None:
