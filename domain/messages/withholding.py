@@ -97,13 +97,13 @@ def lock_withheld_messages(
 
 
 _RELEASE = Command(
-    "UPDATE messages SET withheld_since = NULL, error = NULL, text = %(text)s, queued_at = %(now)s, retry_at = %(now)s"
-    " WHERE id = %(id)s"
+    "UPDATE messages SET withheld_since = NULL, error = NULL, attempts = 0, text = %(text)s, queued_at = %(now)s,"
+    " retry_at = %(now)s WHERE id = %(id)s"
 )
 
 
 def release_message(connection: Connection, message_id: UUID, text: str | None, *, now: datetime) -> None:
-    """Queue a withheld message again, with this text. The caller has locked the route."""
+    """Queue a withheld message again, with this text and a fresh set of attempts. The caller has locked the route."""
     _RELEASE.execute(connection, {"id": message_id, "text": text, "now": now})
 
 

@@ -7,8 +7,11 @@ from uuid import UUID
 
 import pytest
 
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.sessions import begin_session, find_session
 from domain.accounts.users import create_user, make_password_link, set_password_by_link
+from domain.connectors.connectors import ConnectorValues, add_connector
 from domain.database.connections import Connection, Database
 from domain.lifecycle import Role
 from domain.messages.due_messages import due_messages
@@ -22,9 +25,11 @@ from domain.routes.progress import dispatcher_entries
 from domain.settings import Settings
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
-from tests.domain.messages.loads import message
+from tests.domain.messages.loads import contact, message
 from tests.factories import DOT, Fleet
 from tests.jobs import jobs_of
+from tests.vendors.motive import running_motive
+from tests.vendors.vendor import HOST
 
 EARLY = timedelta(hours=12)
 
@@ -68,6 +73,25 @@ def test_a_message_that_was_pending_in_the_backup_is_withheld_until_it_is_releas
     assert deliver(connection, message_id, settings=settings, now=later) == "sent"
     assert message(connection, message_id).text.startswith("Fuel plan")
     assert withheld(connection, fleet) == []
+
+
+def test_a_released_message_goes_out_in_the_cab_though_it_was_tried_before_the_backup(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    """Whoever released it has asked the driver."""
+    allowing = settings.model_copy(update={"connector_allowed_hosts": HOST})
+    with running_motive() as motive:
+        values = ConnectorValues("motive", {"token": motive.token}, url=motive.url)
+        add_connector(connection, fleet.live, values, DOT, allowed=AllowedHosts.read(HOST), contacts=IN_CLEAR)
+        contact(connection, fleet, "motive://4242")
+        message_id = planned(connection, fleet, now)
+        motive.fail("limit")
+        assert deliver(connection, message_id, settings=allowing, now=now) == "pending"
+        restore(connection, now)
+
+        release_withheld(connection, fleet.company_id, None, DOT, as_corrections=False, now=now)
+        assert deliver(connection, message_id, settings=allowing, now=now) == "sent"
+        assert len(motive.messages) == 1
 
 
 def test_a_message_made_after_the_restore_is_withheld_if_its_route_could_have_started_before(
