@@ -78,14 +78,15 @@ def hand_over_in_cab(
     text: str,
     *,
     repeats: bool,
-    in_doubt: bool,
+    in_doubt_since: datetime | None,
+    asked_at: datetime,
     settings: Settings,
     now: datetime,
     before_sending: Callable[[], Fault | None],
 ) -> Fault | None:
     """Give a message to the vendor. Returns None when the vendor has it. `repeats`: there was an attempt before this
-    one. `in_doubt`: that attempt may have reached the driver. `before_sending` says in the last moment why the message
-    may not be sent after all."""
+    one. `in_doubt_since`: when such an attempt ended that may have reached the driver; if that was before `asked_at`,
+    he has been asked. `before_sending` says in the last moment why the message may not be sent after all."""
     vendor, name = target.contact.vendor, _NAMES[target.contact.vendor]
     driver_id = target.contact.driver_id or target.external_id or ""
     if not (driver_id.isascii() and driver_id.isdecimal()):
@@ -99,9 +100,9 @@ def hand_over_in_cab(
     except UnreadableContact as error:
         return Fault(str(error))
     text = fitted(text, LONGEST_IN_CAB.get(vendor, len(text)))
-    if vendor is InCabVendor.MOTIVE and in_doubt and repeats:
+    if vendor is InCabVendor.MOTIVE and in_doubt_since is not None and in_doubt_since > asked_at:
         return Fault(_ASK_THE_DRIVER, in_doubt=True, final=True)
-    if vendor is InCabVendor.SAMSARA and (in_doubt or repeats):
+    if vendor is InCabVendor.SAMSARA and (in_doubt_since is not None or repeats):
         since = now - timedelta(hours=settings.message_retry_hours + 1)
         listed = list_in_samsara(target.account.url, token, since=since, settings=settings, now=now)
         if isinstance(listed, Fault):

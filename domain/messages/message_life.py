@@ -65,6 +65,8 @@ class MessageClaim(Claim):
     in_doubt_since: datetime | None
     """When an earlier attempt ended without a known outcome, so that it may have reached the driver; None without such
     an attempt."""
+    queued_at: datetime
+    """When the message was queued, or a person last had it sent again, who had asked the driver."""
     attempts: int = 0
     """The number of attempts before this one."""
     in_cab: InCabTarget | None = None
@@ -192,6 +194,7 @@ def claim(
         url,
         with_fresh_link(connection, text, message, settings.driver_page_address(), now=now),
         message.claimed_until,
+        message.queued_at,
         message.attempts,
         _in_cab_target(connection, message, url),
         Recipients(message.taken_by),
@@ -233,7 +236,8 @@ def hand_over(
             claimed.message_id,
             claimed.text,
             repeats=claimed.attempts > 0,
-            in_doubt=claimed.in_doubt_since is not None,
+            in_doubt_since=claimed.in_doubt_since,
+            asked_at=claimed.queued_at,
             settings=settings,
             now=clock.now(),
             before_sending=lambda: _STOOD_STILL if tell_time() >= claimed.until else None,

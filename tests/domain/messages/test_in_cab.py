@@ -258,6 +258,24 @@ def test_an_answer_that_says_that_nothing_was_taken_is_followed_by_another_attem
     assert len(motive.messages) == 1
 
 
+def test_what_motive_puts_off_after_somebody_has_asked_is_tried_again_until_an_attempt_is_in_doubt(
+    database: Database, settings: Settings, now: datetime, motive: Motive
+) -> None:
+    load = planned(database, settings, now, f"motive://{DRIVER}", motive)
+    motive.fail("error")
+    assert attempt(load) is MessageStatus.FAILED
+    with database.transaction() as connection:
+        asked_at = now + timedelta(seconds=60)
+        requeue(connection, load.fleet.live, load.route_id, load.message_id, even_if_in_doubt=True, now=asked_at)
+
+    motive.fail("limit", "forbidden")
+    assert attempt(load, seconds=61) is MessageStatus.PENDING
+    assert attempt(load, seconds=200) is MessageStatus.PENDING
+    assert load.hand_over(load.claimed(seconds=400)) is None  # the worker crashes here
+    assert attempt(load, seconds=900) is MessageStatus.FAILED
+    assert len(motive.messages) == 1
+
+
 def test_a_worker_that_crashed_while_motive_was_asked_does_not_repeat_it(
     database: Database, settings: Settings, now: datetime, motive: Motive
 ) -> None:
