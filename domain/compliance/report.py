@@ -130,16 +130,20 @@ _EXTRA = f"""
     FROM driver_answers a
     JOIN plans old ON old.id = a.plan_id AND old.document IS NOT NULL
     JOIN LATERAL (
-        SELECT n.document, coalesce((n.cause->>'fuelStopsPassed')::int, 0) AS passed FROM plans n
+        SELECT n.document, n.cause, coalesce((n.cause->>'fuelStopsPassed')::int, 0) AS passed FROM plans n
         WHERE n.route_id = a.route_id AND n.revision = old.revision AND n.document IS NOT NULL
           AND n.cause->'closures' ? a.id::text AND EXISTS (SELECT FROM messages m WHERE m.plan_id = n.id)
         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS new ON true
     CROSS JOIN LATERAL ({_BUYS.format(document="old.document", passed="new.passed")}) AS planned
     CROSS JOIN LATERAL ({_BUYS.format(document="new.document", passed="0")}) AS bought
-    WHERE a.id = stop.answer_id AND stop.answer = 'refused'
+    WHERE a.id = stop.answer_id AND stop.answer = 'refused' AND NOT EXISTS (
+        SELECT FROM driver_answers beside
+        WHERE beside.route_id = a.route_id AND beside.kind = 'refused' AND NOT beside.is_late
+          AND new.cause->'closures' ? beside.id::text AND (beside.answered_at, beside.id) > (a.answered_at, a.id))
 """
 """The new plan's purchases less those of the plan before from the same place on. Gallons that one of them buys more are
-still in the tank at the end, so they do not count: they are taken off at the new plan's average price."""
+still in the tank at the end, so they do not count: they are taken off at the new plan's average price. A plan that was
+made for several refusals counts once, with the last of them."""
 
 _COMPARED = f"""
     SELECT stop.*, coalesce(s.brand, '') AS chain,

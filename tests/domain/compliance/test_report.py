@@ -117,9 +117,15 @@ def test_without_levels_the_place_of_the_truck_proves_it(trip: AnsweredTrip, fle
     assert line.figures == ComplianceFigures(1, 0, 0, 0, 1, 0)
 
 
-def test_a_refusal_stands_beside_the_dollars_that_its_new_plan_cost_more(trip: AnsweredTrip, fleet: Fleet) -> None:
-    trip.take(trip.refused(RefusalReason.NO_PARKING))
-    (answer,) = trip.answers
+@pytest.mark.parametrize("both", [False, True])
+def test_a_refusal_stands_beside_the_dollars_that_its_new_plan_cost_more(
+    trip: AnsweredTrip, fleet: Fleet, both: bool
+) -> None:
+    """`both`: he refuses the second stop as well before he has a new plan, so one plan answers to two refusals."""
+    if both:
+        trip.take(trip.refused(RefusalReason.QUEUE, sequence=1))
+    trip.take(trip.refused(RefusalReason.NO_PARKING), after=HOUR / 60)
+    closures = {str(one.id): one.station_id for one in trip.answers}
     new = new_id()
     dearer = {**PLAN["stops"][0], "name": "Elsewhere", "gallonsToFill": 110.0, "totalCost": 418.0}
     trip.connection.execute(
@@ -128,7 +134,7 @@ def test_a_refusal_stands_beside_the_dollars_that_its_new_plan_cost_more(trip: A
         " '{OTHER,KEY}' FROM routes WHERE id = %s",
         (
             *(new, trip.now + HOUR, as_json({**PLAN, "stops": [dearer, PLAN["stops"][1]], "totalCost": 593.0})),
-            *(as_json({"kind": "refused", "fuelStopsPassed": 0, "closures": {str(answer.id): "LAKE"}}), trip.route_id),
+            *(as_json({"kind": "refused", "fuelStopsPassed": 0, "closures": closures}), trip.route_id),
         ),
     )
     trip.connection.execute(
@@ -139,12 +145,13 @@ def test_a_refusal_stands_beside_the_dollars_that_its_new_plan_cost_more(trip: A
     trip.connection.execute("UPDATE routes SET plan_id = %s WHERE id = %s", (new, trip.route_id))
     complete(trip, fleet)
 
-    refused = next(one for one in stops(trip, fleet.live) if one.outcome == "refused")
-    assert (refused.number, refused.place, refused.reason) == (None, "Lakeside Travel Plaza", "no_parking")
+    refused = next(one for one in stops(trip, fleet.live) if one.reason == "no_parking")
+    assert (refused.number, refused.place, refused.outcome) == (None, "Lakeside Travel Plaza", "refused")
     # 593.00 for 160 gallons instead of 520.50 for 150: the ten gallons more are still in the tank, at 3.70625 each
     assert refused.priced_cents == 7250 - 3706
     (line,) = (one for one in lines(trip, fleet, ComplianceBy.REASON) if one.name == "no_parking")
     assert (line.figures.refused, line.priced, line.cents) == (1, 1, 3544)
+    assert sum(one.cents for one in lines(trip, fleet, ComplianceBy.REASON)) == 3544, "one plan is paid once"
 
 
 def test_a_refusal_counts_once_and_not_when_it_is_taken_back(trip: AnsweredTrip, fleet: Fleet) -> None:
