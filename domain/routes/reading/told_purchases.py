@@ -87,8 +87,10 @@ _BOUGHT = Statement(
     _Bought,
     "SELECT station_id, sum(gallons) AS gallons, sum(paid_cents)::bigint AS paid_cents FROM fills"
     " WHERE company_id = %s AND route_id = %s AND station_id = ANY(%s) AND counter_id IS NULL"
-    " AND fuel IN ('tractor', 'unknown') AND currency = 'USD' GROUP BY station_id",
+    " AND fuel IN ('tractor', 'unknown') AND currency = 'USD' AND NOT review && ARRAY['twice', 'corrected', 'reversal']"
+    " GROUP BY station_id",
 )
+"""Without rows that may tell of a purchase beside them, and wait for a person."""
 
 
 class _Station(NamedTuple):

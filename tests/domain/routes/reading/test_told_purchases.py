@@ -45,14 +45,33 @@ def test_the_gauge_stands_beside_what_the_driver_tells(trip: AnsweredTrip, fleet
 
 def test_the_card_stands_beside_it_too_and_counts_more(trip: AnsweredTrip, fleet: Fleet) -> None:
     trip.take(trip.given(AnswerKind.FUELED, gallons=97.0), after=timedelta(hours=2))
-    trip.connection.execute(
-        "INSERT INTO fills (id, company_id, environment, profile, key, bought_at, time_zone, has_time, fuel, gallons,"
-        " paid_cents, currency, station_id, route_id, vehicle_id, score)"
-        " VALUES (%s, %s, 'live', 'p', 'k', %s, 'UTC', true, 'tractor', 60.5, 20900, 'USD', 'LAKESIDE-1', %s, %s, 100)",
-        (new_id(), fleet.company_id, trip.now, trip.route_id, fleet.trucks[0]),
-    )
+    fill(trip, fleet, 60.5)
     assert seen(trip, fleet) == PurchaseSeen(98.0, 60.5, 20900)
     assert seen(trip, fleet).agrees_with(97.0) is False, "the card decides"
+
+
+@pytest.mark.parametrize(("gallons", "question"), [(60.5, "twice"), (40.0, "corrected"), (-60.5, "reversal")])
+def test_a_row_that_may_be_the_same_purchase_is_not_added_to_it(
+    trip: AnsweredTrip, fleet: Fleet, gallons: float, question: str
+) -> None:
+    trip.take(trip.given(AnswerKind.FUELED, gallons=60.0), after=timedelta(hours=2))
+    fill(trip, fleet, 60.5)
+    fill(trip, fleet, gallons, question)
+    assert seen(trip, fleet) == PurchaseSeen(98.0, 60.5, 20900)
+    assert seen(trip, fleet).agrees_with(60.0)
+
+
+def fill(trip: AnsweredTrip, fleet: Fleet, gallons: float, *waits_for: str) -> None:
+    """A purchase at the station by the card, for 20,900 cents."""
+    trip.connection.execute(
+        "INSERT INTO fills (id, company_id, environment, profile, key, bought_at, time_zone, has_time, fuel, gallons,"
+        " paid_cents, currency, station_id, route_id, vehicle_id, score, review)"
+        " VALUES (%s, %s, 'live', 'p', %s, %s, 'UTC', true, 'tractor', %s, %s, 'USD', 'LAKESIDE-1', %s, %s, 100, %s)",
+        (
+            *(new_id(), fleet.company_id, new_id().hex, trip.now, gallons, 20900 if gallons > 0 else -20900),
+            *(trip.route_id, fleet.trucks[0], list(waits_for)),
+        ),
+    )
 
 
 def test_another_stop_tells_nothing_of_this_one(trip: AnsweredTrip, fleet: Fleet) -> None:
