@@ -2,10 +2,11 @@
 
 A reversal takes back a purchase of equal fuel, state, gallons and amount: the one that shares its number, or the only
 one of its card, unit, place and item within 60 days. It may also take back figures that the card has corrected since;
-then the correction goes on counting. A reversal that fits none or several waits for a person."""
+then the correction goes on counting. Corrected figures with its number come before another purchase that is alike. A
+reversal that fits none or several waits for a person."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -31,6 +32,8 @@ class _Purchase(NamedTuple):
     location_name: str | None
     item: str | None
     vehicle_id: UUID | None
+    gallons: float
+    paid_cents: int
     bought_at: datetime
     route_id: UUID | None
 
@@ -82,42 +85,52 @@ def pair_reversals(connection: Connection, tenant: Tenant) -> set[UUID]:
     waiting = _REVERSALS.all(connection, tenant._asdict())
     if not waiting:
         return set()
-    routes: set[UUID | None] = set()
-    paired: set[UUID] = set()
-    for back, bought in _pairs(waiting, _FITTING.all(connection, tenant._asdict())):
+    fitting, told = (_by_reversal(one.all(connection, tenant._asdict())) for one in (_FITTING, _FITTING_TOLD))
+    pairs, pairs_told, taken = list[_Pair](), list[_Pair](), set[_Taken]()
+    for is_meant in (_shares_number, _is_alike):  # a number tells more than figures that are equal by chance
+        for candidates, found in ((fitting, pairs), (told, pairs_told)):
+            new = _pairs(waiting, candidates, taken, is_meant)
+            found += new
+            paired = {back.id for back, _ in new}
+            waiting = [back for back in waiting if back.id not in paired]
+    for back, bought in pairs_told:
+        _COUNTER.execute(connection, (bought.id, back.id))
+        _MARK_TOLD.execute(connection, (bought.id, back.id))
+    for back, bought in pairs:
         _COUNTER.execute(connection, (bought.id, back.id))
         _COUNTER.execute(connection, (back.id, bought.id))
         _ask_about_earlier_figures(connection, bought.id)
-        paired.add(back.id)
-        routes |= {back.route_id, bought.route_id}
-    rest = [back for back in waiting if back.id not in paired]
-    for back, bought in _pairs(rest, _FITTING_TOLD.all(connection, tenant._asdict()) if rest else []):
-        _COUNTER.execute(connection, (bought.id, back.id))
-        _MARK_TOLD.execute(connection, (bought.id, back.id))
-        routes |= {back.route_id, bought.route_id}
-    return {one for one in routes if one is not None}
+    return {one.route_id for pair in (*pairs, *pairs_told) for one in pair if one.route_id is not None}
 
 
-def _pairs(waiting: Sequence[_Purchase], fitting: Sequence[_Purchase]) -> list[tuple[_Purchase, _Purchase]]:
-    """One purchase for each reversal; reversals that share a number with one come first."""
-    by_reversal: dict[UUID, list[_Purchase]] = defaultdict(list)
+def _by_reversal(fitting: Sequence[_Purchase]) -> Mapping[UUID, Sequence[_Purchase]]:
+    found: dict[UUID, list[_Purchase]] = defaultdict(list)
     for one in fitting:
-        by_reversal[one.back_id].append(one)
-    found: list[tuple[_Purchase, _Purchase]] = []
-    taken: set[UUID] = set()
-    rest = []
+        found[one.back_id].append(one)
+    return found
+
+
+_Pair = tuple[_Purchase, _Purchase]
+"""A reversal, and the purchase that it takes back."""
+_Taken = tuple[UUID, float, int]
+"""A purchase, with the gallons and cents of the reversal: the purchase may have had other figures before."""
+
+
+def _pairs(
+    waiting: Sequence[_Purchase],
+    fitting: Mapping[UUID, Sequence[_Purchase]],
+    taken: set[_Taken],
+    is_meant: Callable[[_Purchase, _Purchase], bool],
+) -> list[_Pair]:
+    """One purchase for each reversal that means one, which is then `taken`: the newest that shares its number, or the
+    only one that is alike."""
+    found = []
     for back in waiting:
-        numbered = [one for one in by_reversal[back.id] if _shares_number(back, one) and one.id not in taken]
-        if numbered:
-            found.append((back, numbered[0]))
-            taken.add(numbered[0].id)
-        else:
-            rest.append(back)
-    for back in rest:
-        alike = [one for one in by_reversal[back.id] if _is_alike(back, one) and one.id not in taken]
-        if len(alike) == 1:
-            found.append((back, alike[0]))
-            taken.add(alike[0].id)
+        own = back.gallons, back.paid_cents
+        meant = [one for one in fitting.get(back.id, ()) if is_meant(back, one) and (one.id, *own) not in taken]
+        if meant and (len(meant) == 1 or is_meant is _shares_number):
+            found.append((back, meant[0]))
+            taken.add((meant[0].id, *own))
     return found
 
 

@@ -57,6 +57,7 @@ def import_files(
         ([[100], [-100], [90], [-90], [80]], 80),
         ([[100], [-100], [90], [80]], 80),
         ([[100], [90], [80]], 80),
+        ([[100], [90], [80], [-100, -90]], 80),
         ([[100], [-100], [90], [100]], 90),
         ([[100], [120], [-120]], 0),
         ([[100, -100, 90], [90]], 90),
@@ -86,6 +87,7 @@ def test_what_is_taken_back_and_corrected_is_never_below_zero(
         ([[100], [120], [-120]], [["corrected"]]),
         ([[100], [-100], [90]], []),
         ([[100], [90], [-100]], []),
+        ([[100], [90], [80], [-100, -90]], []),
     ],
 )
 def test_what_cannot_be_decided_waits_with_its_reason(
@@ -93,6 +95,19 @@ def test_what_cannot_be_decided_waits_with_its_reason(
 ) -> None:
     import_files(connection, fleet, tmp_path, files)
     assert waiting(connection, fleet) == reviews
+
+
+def test_a_reversal_takes_back_its_own_number_although_another_purchase_is_alike(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    """The truck bought the same gallons at the same place twice. The card takes the first back and corrects it."""
+    path = tmp_path / "efs.csv"
+    import_fills(connection, fleet.live, write_efs(path, row(100, invoice="7"), row(100, invoice="8", time="18:40")))
+    import_fills(connection, fleet.live, write_efs(path, row(-100, invoice="7"), row(60, invoice="7")))
+
+    counted = [(one.transaction_number, one.gallons) for one in fills(connection, fleet.live) if not one.counter_id]
+    assert sorted(counted) == [("7", 60.0), ("8", 100.0)]
+    assert waiting(connection, fleet) == []
 
 
 def test_a_part_that_a_person_takes_back_is_taken_off_its_purchase(
