@@ -8,7 +8,8 @@ from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.replay.results import ReplaySummary
 from domain.replay.solving import deal_in_words
-from domain.replay.terms import ALL_DEALS, QUOTES, ReplayTerms, UnusableTerm, brand_key, is_number
+from domain.replay.terms import ALL_DEALS, QUOTES, ReplayTerms, UnusableTerm, is_number
+from domain.stations.chains import brand_key
 from domain.stations.prices import Deal
 
 MOST_DEALS = 500

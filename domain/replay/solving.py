@@ -17,7 +17,8 @@ from domain.planning.optimizer import solve
 from domain.planning.plan_inputs import gallons_at, limits_of
 from domain.planning.trips import drive_trip
 from domain.planning.what_if import KeptTrip, Left, PassedStation, SolvedTrip, solve_under
-from domain.replay.terms import QUOTES, ReplayTerms, Terms, brand_key
+from domain.replay.terms import QUOTES, ReplayTerms, Terms
+from domain.stations.chains import brand_key
 from domain.stations.prices import PRICE_DECIMALS, Deal, adjusted_price, net_price
 
 CENT_DOLLARS = 0.01

@@ -4,7 +4,7 @@ A term is a text such as `reserve=12`, `without-brand=Blue Mesa` or `discount=Lo
 replays all write terms in this way."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.errors import FuelrouteError
 from domain.stations.believed_prices import MOST_DISCOUNT
-from domain.stations.chains import brand_words
+from domain.stations.chains import brand_key
 from domain.stations.prices import Deal
 
 ALL_DEALS, QUOTES = "all", "quotes"
@@ -97,12 +97,6 @@ def _is_named(deal: Deal, station_id: str, name: str) -> bool:
     if is_number(name) or name == ALL_DEALS:  # a number, also where a station has such an id
         return name in (ALL_DEALS, str(deal.number))
     return brand_key(deal.brand) == brand_key(name) if deal.brand is not None else station_id == name
-
-
-@lru_cache(maxsize=20_000)  # each trip of a replay passes hundreds of stations of the same brands
-def brand_key(brand: str | None) -> str:
-    """The words of a brand, by which two are compared; empty for none."""
-    return " ".join(brand_words(brand)) if brand else ""
 
 
 class ReplayTerms(Struct, frozen=True):

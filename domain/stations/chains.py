@@ -116,6 +116,13 @@ def brand_words(text: str) -> list[str]:
     return [_without_plural(word) for word in words]
 
 
+@lru_cache(maxsize=20_000)  # plans and replays pass hundreds of stations of the same brands
+def brand_key(brand: str | None) -> str:
+    """The words of a brand, by which two are compared: `Loves` is `Love's`. A brand without Latin letters is its own
+    text; empty for none."""
+    return " ".join(brand_words(brand)) or brand if brand else ""
+
+
 def _without_plural(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 

@@ -21,6 +21,7 @@ from domain.stations.arrival_prices import (
     next_rise,
     price_on_arrival,
 )
+from domain.stations.chains import brand_key
 from domain.stations.prices import STALE_AFTER, Deal, PriceParts, fresh_retail
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -59,8 +60,8 @@ class PricedStation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DatedPrices:
-    """The prices of some stations in a span, by the id of a station, a brand or a state. `changing` has the stations
-    and brands where one changes; `today` and `brand_today` have the deals and quotes that hold now."""
+    """The prices of some stations in a span, by the id of a station, the words of a brand, or a state. `changing` has
+    the stations and brands where one changes; `today` and `brand_today` have the deals and quotes that hold now."""
 
     span: PriceSpan
     today: dict[str, list[Deal]] = field(default_factory=dict)
@@ -79,15 +80,15 @@ class DatedPrices:
             return [False] * len(stations)
         return [
             one.station_id in self.changing
-            or one.brand in self.changing_brands
+            or brand_key(one.brand) in self.changing_brands
             or (one.state or "").upper() in self.taxes
             for one in stations
         ]
 
     def price_of_now(self, station: PricedStation) -> PriceParts:
         deals = self.today.get(station.station_id, [])
-        if station.brand in self.brand_today:
-            deals = deals + self.brand_today[station.brand]
+        if of_brand := self.brand_today.get(brand_key(station.brand)):
+            deals = deals + of_brand
         return PriceParts(fresh_retail(station.retail_price, station.priced_at, now=self.span.now), deals)
 
     def price_on_arrival(
@@ -113,7 +114,7 @@ class DatedPrices:
         return StationPrices(
             [DatedPrice(_EARLIEST, fresh_retail(retail, priced_at, now=now)), *coming],
             self.quotes.get(station.station_id, ()),
-            self.deals.get(station.station_id, []) + self.brand_deals.get(station.brand or "", []),
+            self.deals.get(station.station_id, []) + self.brand_deals.get(brand_key(station.brand), []),
             [DatedTax(date.min, station.tax_per_gallon), *self.taxes.get((station.state or "").upper(), ())],
         )
 
@@ -136,11 +137,12 @@ class DatedPrices:
     ) -> None:
         brand = row.place if row.kind == "brand" else None
         deal = DatedDeal(Deal(row.discount_per_gallon, row.price, row.number, brand), row.first_day, row.last_day)
-        deals.setdefault(row.place, []).append(deal)
+        place = brand_key(brand) or row.place
+        deals.setdefault(place, []).append(deal)
         if deal.holds_on(self.span.today):
-            today.setdefault(row.place, []).append(deal.deal)
+            today.setdefault(place, []).append(deal.deal)
         if not (deal.holds_on(self.span.today) and deal.holds_on(self.span.last_day)):
-            changing.add(row.place)
+            changing.add(place)
 
 
 class _Dated(NamedTuple):

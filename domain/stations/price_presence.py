@@ -8,6 +8,12 @@ from domain.database.statements import NotNull, Scalar
 from domain.stations.prices import STALE_AFTER
 
 _TODAY = "(%(now)s::timestamptz AT TIME ZONE c.time_zone)::date"
+_BRAND_KEY = (
+    r"nullif(btrim(regexp_replace("
+    r"regexp_replace(lower(regexp_replace({}, '[''\u2019]', '', 'g')), '[^a-z0-9]+', ' ', 'g'),"
+    r" '\m([a-z0-9]{{2,}}[a-rt-z0-9])s\M', '\1', 'g')), '')"
+)
+"""SQL of the words of a brand, as `chains.brand_key` has them where no letter has an accent."""
 _NET_DEALS = f"""
     FROM companies c JOIN deals d ON d.company_id = c.id
     WHERE c.id = %(company_id)s AND d.net_price > 0
@@ -19,8 +25,10 @@ HAS_PRICES = f"""
     OR EXISTS (SELECT FROM quotes q JOIN stations s ON s.station_id = q.station_id AND s.retired_at IS NULL
                WHERE q.company_id = %(company_id)s AND q.effective_at <= %(now)s
                  AND q.effective_at >= %(now)s::timestamptz - %(stale)s::interval)
-    OR EXISTS (SELECT FROM stations s
-               WHERE s.retired_at IS NULL AND s.brand IN (SELECT d.brand {_NET_DEALS}))
+    OR EXISTS (SELECT {_NET_DEALS} AND d.brand IS NOT NULL) AND EXISTS (
+        SELECT FROM (SELECT DISTINCT brand FROM stations WHERE retired_at IS NULL) AS s
+        WHERE s.brand IN (SELECT d.brand {_NET_DEALS})
+           OR {_BRAND_KEY.format("s.brand")} IN (SELECT {_BRAND_KEY.format("d.brand")} {_NET_DEALS}))
     OR EXISTS (SELECT FROM stations s
                WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS}))
 """

@@ -11,7 +11,7 @@ from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import densified, miles_of_chords, unit_vectors
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
-from domain.stations.deals import store_deal_rows
+from domain.stations.deals import DealRow, store_deal, store_deal_rows
 from domain.stations.offers import Offer
 from domain.stations.places import UnknownStation
 from domain.stations.stations import set_stations_retired, store_station_rows
@@ -89,6 +89,33 @@ def test_old_prices_do_not_count_and_deals_are_the_company_s_own(
     assert mine[named.station.station_id] == 1.999
     assert theirs[one.station.station_id] == one.net_price
     assert prices_near(connection, fleet, now + timedelta(days=8)) == {named.station.station_id: 1.999}
+
+
+@pytest.mark.parametrize(
+    ("brand", "price"),
+    [("Love's", 3.5), ("Loves", 3.5), ("LOVE\u2019S", 3.5), ("Love's Express", 3.9), ("\u9053", 3.9)],
+)
+@pytest.mark.parametrize("days", [None, 1], ids=["always", "until tomorrow"])
+def test_a_deal_is_for_a_brand_by_its_words(
+    connection: Connection, fleet: Fleet, now: datetime, brand: str, price: float, days: int | None
+) -> None:
+    add_station(connection, "love", price=3.9, at=now)
+    add_station(connection, "nobody", price=3.9, at=now)
+    connection.execute("UPDATE stations SET brand = NULL WHERE station_id = 'nobody'")
+    last_day = now.date() + timedelta(days=days) if days is not None else None
+    store_deal(
+        connection,
+        fleet.company_id,
+        None,
+        DealRow(brand=brand, discount_per_gallon=0.4, valid_to=last_day),
+        DOT,
+        now=now,
+    )
+    arrivals = None if days is None else lambda miles: [now for _ in miles]
+
+    corridor = offers_along(connection, fleet.company_id, ROAD, 5.0, StationPlaces(), now=now, arrivals=arrivals)
+
+    assert {one.station.station_id: one.net_price for one in corridor.offers} == {"love": price, "nobody": 3.9}
 
 
 @pytest.mark.usefixtures("prices")

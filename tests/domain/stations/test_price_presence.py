@@ -4,13 +4,18 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from domain.database.connections import Connection
 from domain.routes.reading.overview import read_set_up
+from domain.stations.chains import brand_key
 from domain.stations.deals import DealRow, store_deal
 from domain.stations.price_presence import has_prices
 from tests.domain.notices.subscriptions import look, notices_of, subscribe
 from tests.factories import DOT, Fleet, make_fleet
+from tests.repeatable import examples
 
 
 @pytest.fixture
@@ -40,6 +45,23 @@ def test_a_net_price_of_a_station_or_its_brand_is_a_price(alone: Connection, fle
     assert not has_prices(alone, other.company_id, now=now)
     deal(alone, other, now, brand="loves", net_price=3.1)
     assert has_prices(alone, other.company_id, now=now)
+
+
+WORDS = ["Love's", "loves", "LOVE\u2019S", "Boss", "bos", "As", "a", "abc", "ABCS", "1s", "99s", "-", "'", "s s"]
+BRANDS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(" ".join)
+
+
+@given(BRANDS, BRANDS)
+@hypothesis_settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_brand_is_compared_by_its_words_as_plans_do(
+    alone: Connection, fleet: Fleet, now: datetime, one: str, other: str
+) -> None:
+    alone.execute("UPDATE stations SET brand = %s", (one,))
+    alone.execute("DELETE FROM deals WHERE company_id = %s", (fleet.company_id,))
+    alone.execute("INSERT INTO deals (company_id, brand, net_price) VALUES (%s, %s, 3.1)", (fleet.company_id, other))
+    assert has_prices(alone, fleet.company_id, now=now) is (brand_key(one) == brand_key(other))
 
 
 @pytest.mark.parametrize(
