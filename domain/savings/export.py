@@ -77,10 +77,11 @@ STATEMENT_COLUMNS = (
 def statement_row(month: date, trip: StatementTrip) -> dict[str, Any]:
     """A trip of a statement. What was bought stands only where it is proven."""
     is_proven = trip.at_average_cents is not None and trip.paid_cents is not None
+    bought_gallons = round(trip.bought_gallons or 0.0, 3)  # a sum of doubles
     values = (
         *(f"{month:%Y-%m}", shown_id("rte", trip.route_id), utc_text(trip.planned_at), trip.unit_number),
         *(round(trip.gallons, 3), _dollars(trip.cost_cents), _dollars(trip.saved_cents)),
-        trip.bought_gallons if is_proven else None,
+        bought_gallons if is_proven else None,
         _dollars(trip.paid_cents) if is_proven else None,
         _dollars((trip.at_average_cents or 0) - (trip.paid_cents or 0)) if is_proven else None,
         *map(_dollars, (trip.below_30_cents, trip.cheapest_cents, trip.usual_cents)),

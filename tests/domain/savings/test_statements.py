@@ -20,6 +20,7 @@ from domain.notices.notice_life import NoticeClaim, claim_notice
 from domain.notices.statement_notices import tell_statement
 from domain.notices.subscriptions import STATEMENTS
 from domain.savings.driver_habits import DriverHabit, LeftOut
+from domain.savings.export import statement_row
 from domain.savings.recording import drop_savings, record_bought
 from domain.savings.statement_figures import NO_CHANGES, SavingsStatement, changes_since
 from domain.savings.statement_pdf import change_in_words
@@ -91,6 +92,15 @@ def test_a_statement_is_the_sum_of_its_trips_and_names_no_person(connection: Con
         (fleet.company_id,),
     ).fetchall()
     assert not [row for row in stored if "Ann" in row[0] or str(fleet.drivers[0]) in row[0]]
+
+
+def test_the_gallons_of_several_purchases_have_three_decimals_in_the_file_of_trips(
+    connection: Connection, fleet: Fleet
+) -> None:
+    record_bought(connection, {trip(connection, fleet, "A"): (119.369 + 65.164 + 143.98, 120_000)})
+    make(connection, fleet)
+    (row,) = (statement_row(OCTOBER, one) for one in trips_of_statement(connection, fleet.company_id, OCTOBER))
+    assert row["bought_gallons"] == 328.513
 
 
 @pytest.mark.parametrize(
