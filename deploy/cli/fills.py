@@ -296,7 +296,7 @@ def _show_list(tenant: Tenant, which: FillList, limit: int, as_json: bool) -> No
             return
         print_table(
             [{name: str(value or "") for name, value in row.items()} for row in rows],
-            *("fill_id", "bought", "unit", "place", "fuel", "gallons", "paid", "station", "route", "open"),
+            *("fill_id", "bought", "unit", "place", "fuel", "gallons", "paid", "currency", "station", "route", "open"),
         )
 
     show(as_json, {"fills": rows}, text)

@@ -98,6 +98,8 @@ def test_the_currency_that_a_person_has_said_is_remembered(
 
     assert cli("import", first, *company, "--yes", "--json").document["created"] == 1
     answer = cli("import", first, *company, "--as", "fills", "--currency", "CAD", "--json").document
+    (shown,) = [line for line in cli("fills", "list", *company).out.splitlines() if "642.18" in line]
+    assert "CAD" in shown
     assert answer["updated"] == 1
     next_one = csv_file(columns, "2026-11-21,14:05,101,Anywhere,ULSD,400,MB,642.18,2")
     look = cli("import", next_one, *company, "--look", "--json").document
