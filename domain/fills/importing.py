@@ -3,7 +3,7 @@
 A file is stored in batches, each in a transaction of its own. A stored transaction is recognized by its key. So a file
 may be sent again, by two people at once, or after the process died in the middle."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,7 +14,7 @@ from domain.accounts.companies import lock_company
 from domain.database.connections import Connection, Tenant, as_array, as_json
 from domain.database.index_order import in_index_order
 from domain.database.statements import Command, Statement
-from domain.fills.card_files import TWICE, FileFill, FileReading
+from domain.fills.card_files import CORRECTED, TWICE, FileFill, FileReading
 from domain.fills.finding import Matches, ToMatch, match_fills
 from domain.fills.known_purchases import (
     PURCHASE_COLUMNS,
@@ -134,6 +134,14 @@ _SETTLE = Statement(
     _Settled,
     "UPDATE fills SET review = array_remove(review, %s), twin_id = NULL WHERE id = %s RETURNING id, route_id",
 )
+
+_ASK = Statement(
+    _Settled,
+    "UPDATE fills SET review = array_append(array_remove(review, %s), %s), decided_by = NULL, decided_at = NULL"
+    " WHERE id = %s AND counter_id IS NULL RETURNING id, route_id",
+)
+"""The figures of a fill may have been corrected by others that were taken back, so a person decides whether they
+count."""
 
 
 def store_fills(
@@ -280,8 +288,11 @@ class _Batch:
         self._claim(target.id)
         self._ids[fill.key] = target.id
         self.write()  # a reversal of the same file may be among them
-        if take_back_figures(self._connection, self._tenant, row.purchase, target.id):
+        back = take_back_figures(self._connection, self._tenant, row.purchase, target.id)
+        if back is not None:
             self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, target.id, True, True))
+            if back.file_id == self._reading.id:  # nothing tells whether the card had replaced the stored figures
+                self._routes_of(_ASK.all(self._connection, (CORRECTED, CORRECTED, target.id)))
             return
         own = Telling(target.key, target.gallons, target.paid_cents, target.id)
         replace_figures(self._connection, self._tenant, own)
@@ -320,11 +331,15 @@ class _Batch:
         purchase."""
         self._reading.known.add(fill_id)
         asked = self._reading.asked.pop(fill_id, None)
-        for settled in _SETTLE.all(self._connection, (TWICE, asked)) if asked is not None else ():
-            self._note(settled.route_id)
+        if asked is not None:
+            self._routes_of(_SETTLE.all(self._connection, (TWICE, asked)))
 
     def _keep(self, telling: Telling) -> None:
         keep_telling(self._connection, self._tenant, telling)
+
+    def _routes_of(self, changed: Iterable[_Settled]) -> None:
+        for one in changed:
+            self._note(one.route_id)
 
     def _note(self, route_id: UUID | None) -> None:
         self.routes |= {route_id} if route_id is not None else set()

@@ -190,26 +190,31 @@ def _ask_about_earlier_figures(connection: Connection, fill_id: UUID) -> None:
         _REVIVE.execute(connection, {**one._asdict(), **more})
 
 
-class _Waiting(NamedTuple):
+class WaitingReversal(NamedTuple):
+    """A reversal that has taken nothing back yet, and the file that brought it."""
+
     id: UUID
+    file_id: UUID | None
     transaction_number: str | None
     invoice_number: str | None
 
 
 _WAITING_FOR = Statement(
-    _Waiting,
-    f"SELECT id, transaction_number, invoice_number FROM fills WHERE {_WAITING}"
+    WaitingReversal,
+    f"SELECT id, file_id, transaction_number, invoice_number FROM fills WHERE {_WAITING}"
     " AND gallons = -%(gallons)s::float8 AND paid_cents = -%(paid_cents)s::bigint AND fuel = %(fuel)s"
     " AND card_last_four IS NOT DISTINCT FROM %(card_last_four)s AND state IS NOT DISTINCT FROM %(state)s ORDER BY id",
 )
 
 
-def take_back_figures(connection: Connection, tenant: Tenant, purchase: CardPurchase, fill_id: UUID) -> bool:
-    """True if a waiting reversal fits just these figures of the transaction: it takes them back, and the fill keeps its
-    own."""
+def take_back_figures(
+    connection: Connection, tenant: Tenant, purchase: CardPurchase, fill_id: UUID
+) -> WaitingReversal | None:
+    """The waiting reversal that fits just these figures of the transaction, if there is one: it takes them back, and
+    the fill keeps its own."""
     ours = numbers_of(purchase.transaction_number, purchase.invoice_number)
     for one in _WAITING_FOR.all(connection, {**purchase._asdict(), **tenant._asdict()}):
         if ours & numbers_of(one.transaction_number, one.invoice_number):
             _COUNTER.execute(connection, (fill_id, one.id))
-            return True
-    return False
+            return one
+    return None
