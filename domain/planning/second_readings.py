@@ -87,7 +87,7 @@ def count_readings(
         shows_something = zero_counts or one.percent > MOST_NEXT_TO_NOTHING_PERCENT
         if not counted:
             counted = [one] if shows_something else []
-        elif follows(counted[-1], one):
+        elif follows(counted[-1], one, time_explains=shows_something):
             counted.append(one)
             doubted, is_confirmed = [], True
         elif doubted and shows_something and follows(doubted[-1], one):
@@ -119,16 +119,19 @@ def newest_counted(readings: Sequence[Reading], *, zero_counts: bool) -> float |
     return counted[-1].percent if counted else None
 
 
-def _follows(before: Reading, after: Reading, *, mpg: float, capacity_gallons: float) -> bool:
-    """Tell if miles and time explain the level `after` by the one `before`."""
+def _follows(
+    before: Reading, after: Reading, *, mpg: float, capacity_gallons: float, time_explains: bool = True
+) -> bool:
+    """Tell if miles and time explain the level `after` by the one `before`. Without `time_explains` only miles do: a
+    tracker that sends 0 while the engine is off does so however long it stands."""
     miles = great_circle_miles(before.place, after.place)
     hours = (after.recorded_at - before.recorded_at).total_seconds() / 3600
     if miles > FASTEST_MPH * hours + STANDING_SPREAD_MILES:  # the truck was elsewhere: nothing is known from before
-        return True
+        return time_explains
     burned = 100 * miles / mpg / capacity_gallons
     idled = 100 * IDLING_GALLONS_AN_HOUR * hours / capacity_gallons
     change = after.percent - max(before.percent - burned, 0.0)
     error = BELIEVABLE_RISE_PERCENT + BURNED_SHARE * burned
     if change > error:
         return hours - miles / CRUISING_MPH >= FILLED_UNSEEN_HOURS
-    return change >= -(error + idled)
+    return change >= -(error + (idled if time_explains else 0.0))

@@ -78,6 +78,19 @@ def test_a_gauge_that_shows_zero_is_none_unless_the_tank_was_nearly_empty() -> N
     assert levels(standing(0, 0, 0), zero_counts=True) == ([0, 0, 0], [])
 
 
+@pytest.mark.parametrize("every", [1, 10, 60])
+def test_the_zeros_of_a_tracker_whose_engine_is_off_all_night_are_no_idling(every: int) -> None:
+    """The engine could have burned 9 % in 12 hours, and a gauge may be 10 % off."""
+    night = [(minutes, 0, 0) for minutes in range(every, 12 * 60 + 1, every)]
+    assert levels(readings((-1, 0, 17), (0, 0, 17), *night))[0] == [17, 17]
+    assert levels(readings((-1, 0, 17), (0, 0, 17), *night, (721, 0, 17))) == ([17, 17, 17], [])
+    assert levels(readings((0, 0, 17), (12 * 60, 0, 2)))[0] == [17, 2], "a level says something"
+
+
+def test_a_zero_after_a_jump_to_another_place_does_not_count() -> None:
+    assert levels(readings((0, 0, 62), (1, 40, 0))) == ([62], [0])
+
+
 def test_a_truck_that_drives_on_with_next_to_nothing_sends_no_percentage() -> None:
     assert levels(readings(*on_the_road(*[0.62] * 30))) == ([], [])
     assert levels(readings(*on_the_road(*[0.62] * 30)), zero_counts=True) == ([], [])
