@@ -48,7 +48,8 @@ class FuelOnBoard:
     - `gauge` judges the readings that count; `newest` is the newest of them.
     - `is_confirmed`: another reading agrees with it.
     - `burned_percent` was burned over `miles` since.
-    - `doubted` is the first later reading that waits for a second one; None where no reading waits."""
+    - `doubted` is the first later reading that waits for a second one; None where no reading waits.
+    - `disputed_by` is the first later reading of all that do not follow from it, which need not agree."""
 
     gauge: Gauge
     newest: Reading
@@ -56,6 +57,7 @@ class FuelOnBoard:
     burned_percent: float = 0.0
     miles: float = 0.0
     doubted: Reading | None = None
+    disputed_by: Reading | None = None
 
     @property
     def recorded_at(self) -> datetime:
@@ -85,8 +87,8 @@ class FuelOnBoard:
     def disputed_since(self) -> datetime | None:
         """When the reading came that contradicts the level, or that nothing else supports. None when the level is
         certain."""
-        if self.doubted is not None:
-            return _came_at(self.doubted)
+        if self.disputed_by is not None:
+            return _came_at(self.disputed_by)
         return None if self.is_confirmed else _came_at(self.newest)
 
 
@@ -153,7 +155,8 @@ def read_fuel(
     if not found.counted:
         return None
     gauge = judge_newest_reading(found.counted, mpg=tank.mpg, capacity_gallons=tank.capacity_gallons)
-    fuel = FuelOnBoard(gauge, found.counted[-1], found.is_confirmed, doubted=next(iter(found.doubted), None))
+    doubted = next(iter(found.doubted), None)
+    fuel = FuelOnBoard(gauge, found.counted[-1], found.is_confirmed, doubted=doubted, disputed_by=found.disputed_by)
     if newest_fix_at is None or newest_fix_at <= gauge.recorded_at:
         return fuel
     miles = _miles_since(connection, tank, fuel.newest, as_of)

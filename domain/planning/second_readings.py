@@ -65,6 +65,9 @@ class CountedReadings(NamedTuple):
     doubted: Sequence[Reading]
     is_confirmed: bool
     """True if the newest reading that counts agrees with another one."""
+    disputed_by: Reading | None = None
+    """The first reading behind the newest that counts, which does not follow from it; None where there is none. Those
+    after it may agree neither with it nor with each other."""
 
 
 def zero_counts(environment: str) -> bool:
@@ -81,6 +84,7 @@ def count_readings(
     counted: list[Reading] = []
     doubted: list[Reading] = []
     is_confirmed = False
+    disputed_by: Reading | None = None
     for one in readings:
         if one.percent > MOST_PERCENT or round(one.percent, 1) in NOT_AVAILABLE_PERCENT:
             continue
@@ -89,18 +93,18 @@ def count_readings(
             counted = [one] if shows_something else []
         elif follows(counted[-1], one, time_explains=shows_something):
             counted.append(one)
-            doubted, is_confirmed = [], True
+            doubted, disputed_by, is_confirmed = [], None, True
         elif doubted and shows_something and follows(doubted[-1], one):
             doubted.append(one)
             if one.recorded_at - doubted[0].recorded_at >= CONFIRMED_AFTER:
                 # Only later readings can be compared with a first one: here they show that it was wrong.
                 counted = [*(counted if is_confirmed else ()), *doubted]
-                doubted, is_confirmed = [], True
+                doubted, disputed_by, is_confirmed = [], None, True
         else:
-            doubted = [one]
+            doubted, disputed_by = [one], disputed_by or one
     if _shows_nothing(counted, mpg=mpg, capacity_gallons=capacity_gallons):
         return CountedReadings([], doubted, is_confirmed=False)
-    return CountedReadings(counted, doubted, is_confirmed)
+    return CountedReadings(counted, doubted, is_confirmed, disputed_by)
 
 
 def _shows_nothing(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> bool:

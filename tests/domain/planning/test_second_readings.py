@@ -18,7 +18,7 @@ def count(read: Sequence[Reading], *, zero_counts: bool = False) -> CountedReadi
 
 def levels(read: Sequence[Reading], *, zero_counts: bool = False) -> tuple[list[float], list[float]]:
     """The levels that count, and those that wait for a second reading."""
-    counted, doubted, _ = count(read, zero_counts=zero_counts)
+    counted, doubted, *_ = count(read, zero_counts=zero_counts)
     return [one.percent for one in counted], [one.percent for one in doubted]
 
 
@@ -41,6 +41,13 @@ def test_a_level_that_is_read_again_counts(percent: float) -> None:
 def test_readings_that_agree_span_ten_seconds() -> None:
     assert levels(standing(62, 61, 12, 12, every=1 / 60)) == ([62, 61], [12, 12])
     assert levels(standing(*[62] * 3, *[12] * 11, every=1 / 60)) == ([*[62] * 3, *[12] * 11], [])
+
+
+@pytest.mark.parametrize("odd", [(0, 0, 0), (12, 90, 12), (30, 0, 95), (255, 12, 0)])
+def test_a_level_is_disputed_since_the_first_of_the_readings_that_do_not_follow(odd: Sequence[float]) -> None:
+    read = standing(62, 61, *odd)
+    assert count(read).disputed_by == next(one for one in read[2:] if one.percent != 255)
+    assert count([*read, *readings((9, 0, 61))]).disputed_by is None
 
 
 def test_a_first_level_that_all_others_contradict_is_forgotten() -> None:
@@ -121,7 +128,7 @@ def test_one_wrong_level_anywhere_is_never_the_newest_that_counts(
     off = data.draw(st.floats(0, 255).filter(lambda percent: abs(percent - true[at]) > 11))
     sent = [*true[:at], off, *true[at + 1 :]]
 
-    counted, doubted, _ = count(readings(*on_the_road(*sent)))
+    counted, doubted, *_ = count(readings(*on_the_road(*sent)))
 
     if at == count_of - 1:
         assert counted[-1].percent == true[-2]

@@ -110,6 +110,19 @@ def test_the_next_level_ends_the_wait_at_once(gauge: Gauge) -> None:
     assert [message.text.split(" plan")[0] for message in gauge.messages(*SENT)] == ["Fuel"]
 
 
+@pytest.mark.parametrize("odd", [(0,), (0.5,), (12, 90), (30, 0)])
+def test_a_plan_waits_once_for_readings_that_never_agree(gauge: Gauge, odd: Sequence[float]) -> None:
+    """The engine is off, and the tracker sends a value that is none each minute; or two trackers disagree."""
+    gauge.tells(*GAUGE["one_zero"][:3])
+    waited = 0
+    while gauge.tells((5 - waited, 0, 0, odd[waited % len(odd)])) is not None and not gauge.begin():
+        waited += 1
+        assert waited <= 5
+
+    assert waited == 5
+    assert gauge.start_gallons == 122
+
+
 def test_a_fall_that_is_read_again_counts_before_the_plan(gauge: Gauge) -> None:
     gauge.tells(*GAUGE["one_zero"][:3], (5, 0, 0, 30), (4, 0, 0, 30))
     assert gauge.begin()
