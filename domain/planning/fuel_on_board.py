@@ -14,7 +14,14 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
-from domain.planning.second_readings import CountedReadings, count_readings, zero_counts
+from domain.planning.second_readings import (
+    MOST_NEXT_TO_NOTHING_PERCENT,
+    MOST_PERCENT,
+    NOT_AVAILABLE_PERCENT,
+    CountedReadings,
+    count_readings,
+    zero_counts,
+)
 from domain.roads import Point, great_circle_miles
 
 FRESH_FUEL = timedelta(hours=24)
@@ -25,6 +32,10 @@ _FURTHEST_BACK = timedelta(days=14)
 
 _MOST_READINGS = 300
 """Most readings that are read, the newest: two and a half hours of a truck that sends its level every half minute."""
+
+_MOST_SEARCHED = 20_000
+"""Most readings that are searched where the newest say nothing: a week of a truck that sends its level every half
+minute."""
 
 _MOST_PLACES = 2_000
 """Most fixes by which the way since the level is measured."""
@@ -115,12 +126,26 @@ class _Level(NamedTuple):
     received_at: datetime
 
 
-_LEVELS = Statement(
+_NEWEST = """
+    SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at FROM positions
+    WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s AND fuel_percent IS NOT NULL AND NOT implausible
+      AND recorded_at BETWEEN %(as_of)s::timestamptz - %(back)s::interval AND %(as_of)s
+    ORDER BY recorded_at DESC
+"""
+_LEVELS = Statement(_Level, f"{_NEWEST} LIMIT %(most)s")
+_LEVELS_BEHIND_NOTHING = Statement(
     _Level,
-    "SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at FROM positions"
-    " WHERE vehicle_id = %s AND environment = %s AND recorded_at BETWEEN %s::timestamptz - %s::interval AND %s"
-    " AND fuel_percent IS NOT NULL AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
+    f"""
+    SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at
+    FROM (SELECT *, fuel_percent <= %(nothing)s AND lag(fuel_percent, 1, 100) OVER by_time <= %(nothing)s
+                    AND lead(fuel_percent, 1, 100) OVER by_time <= %(nothing)s AS is_amid_nothing
+          FROM ({_NEWEST} LIMIT %(searched)s) AS newest
+          WHERE fuel_percent <= %(highest)s AND round(fuel_percent::numeric, 1) <> ALL(%(not_available)s::numeric[])
+          WINDOW by_time AS (ORDER BY recorded_at)) AS reading
+    WHERE NOT is_amid_nothing ORDER BY recorded_at DESC LIMIT %(most)s
+    """,
 )
+"""A tracker may send zeros all night while the engine is off. Of such a run the first and the last one are enough."""
 
 
 class _Place(NamedTuple):
@@ -149,9 +174,9 @@ def read_fuel(
 ) -> FuelOnBoard | None:
     """The fuel as of a moment; None where nothing is known. `newest_fix_at` is the time of the truck's newest fix by
     then."""
-    found = _count(connection, tank, as_of, FRESH_FUEL)
+    found = _count(connection, _LEVELS, tank, as_of, FRESH_FUEL)
     if not found.counted and newest_fix_at is not None and newest_fix_at >= as_of - FRESH_FUEL:
-        found = _count(connection, tank, as_of, _FURTHEST_BACK)
+        found = _count(connection, _LEVELS_BEHIND_NOTHING, tank, as_of, _FURTHEST_BACK)
     if not found.counted:
         return None
     gauge = judge_newest_reading(found.counted, mpg=tank.mpg, capacity_gallons=tank.capacity_gallons)
@@ -168,21 +193,26 @@ def read_fuel(
     return replace(fuel, burned_percent=burned, miles=miles) if burned < gauge.level_percent else None
 
 
-def _count(connection: Connection, tank: Tank, as_of: datetime, back: timedelta) -> CountedReadings:
-    return count_readings(
-        _readings(connection, tank, as_of, back),
-        mpg=tank.mpg,
-        capacity_gallons=tank.capacity_gallons,
-        zero_counts=zero_counts(tank.environment),
-    )
-
-
-def _readings(connection: Connection, tank: Tank, as_of: datetime, back: timedelta) -> list[Reading]:
-    rows = _LEVELS.all(connection, (tank.vehicle_id, tank.environment, as_of, back, as_of, _MOST_READINGS))
-    return [
+def _count(
+    connection: Connection, levels: Statement[_Level], tank: Tank, as_of: datetime, back: timedelta
+) -> CountedReadings:
+    zero_is_level = zero_counts(tank.environment)
+    asked = {
+        **tank._asdict(),
+        "as_of": as_of,
+        "back": back,
+        "most": _MOST_READINGS,
+        "searched": _MOST_SEARCHED,
+        "nothing": -1.0 if zero_is_level else MOST_NEXT_TO_NOTHING_PERCENT,
+        "highest": MOST_PERCENT,
+        "not_available": list(NOT_AVAILABLE_PERCENT),
+    }
+    rows = levels.all(connection, asked)
+    readings = [
         Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude), row.speed_mph, row.received_at)
         for row in reversed(rows)
     ]
+    return count_readings(readings, mpg=tank.mpg, capacity_gallons=tank.capacity_gallons, zero_counts=zero_is_level)
 
 
 def _miles_since(connection: Connection, tank: Tank, reading: Reading, as_of: datetime) -> float | None:

@@ -184,6 +184,27 @@ def test_a_parked_truck_keeps_its_last_level(gauge: Gauge) -> None:
     assert (gauge.told["source"], gauge.told["percent"]) == ("the truck's reading", 12)
 
 
+@pytest.mark.parametrize(
+    ("level", "nothing", "gallons"), [(22, 0, 44), (22, 255, 44), (22, 102, 44), (22, 0.6, 44), (1.4, 0, 0)]
+)
+@pytest.mark.parametrize("hours", [6, 30])
+def test_a_parked_truck_keeps_its_level_however_often_its_tracker_says_nothing(
+    gauge: Gauge, level: float, nothing: float, gallons: float, hours: int
+) -> None:
+    """The tracker of a truck whose engine is off sends a value that is none each minute."""
+    minutes = 60 * hours
+    gauge.tells((minutes + 2, 0, 0, level), (minutes + 1, 0, 0, level))
+    night = positions_at(
+        JOLIET, gauge.started - timedelta(minutes=minutes), count=minutes, seconds_apart=60, fuel_percent=nothing
+    )
+    post(gauge.connection, gauge.tenant, night, now=gauge.started)
+    gauge.tells((0, 0, 0, nothing))
+
+    assert gauge.begin()
+    assert gauge.start_gallons == gallons
+    assert gauge.told["source"] == "the truck's reading"
+
+
 def test_a_parked_truck_whose_place_is_not_known_any_more_keeps_none(gauge: Gauge) -> None:
     gauge.tells((24 * 60 * 15, 0, 0, 12), (3, 0, 0, None), (1, 0, 0, None))
     assert gauge.begin()
