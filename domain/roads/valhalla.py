@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from domain.roads import Leg, Point, Road, Roads, great_circle_miles
+from domain.roads import CIRCUITY, Leg, Point, Road, Roads, great_circle_miles
+from domain.roads.highways import LOCAL_MPH
 from domain.roads.sphere import Array, segment_miles
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.roads.valhalla_circuit import ValhallaCircuit
@@ -34,6 +35,13 @@ MAX_LOCATIONS = 20
 MAX_MILES = 3_100.0
 """Most points and miles in one request, as `service_limits.truck` in Valhalla's default configuration: `max_locations`,
 and `max_distance` (5,000 km, the sum of the straight legs). Longer routes are asked for in parts."""
+
+FURTHEST_FROM_ROAD_MILES = 5.0
+"""Furthest distance of a point from the road that Valhalla leads to. Valhalla takes the nearest one up to 35 km away
+(`search_cutoff`), such as the last one of its map for a stop beyond it."""
+
+AT_ROAD_MILES = 0.5
+"""A point at most this far from its road lies at it: a yard, its gate and the street before it."""
 
 MAX_REFUSAL_CHARACTERS = 100
 
@@ -132,7 +140,7 @@ class ValhallaRoads:
             raise ValhallaFailed("valhalla answered with something that is no road") from error
         if len(legs) != len(points) - 1:
             raise ValhallaFailed(f"valhalla answered with {len(legs)} legs for {len(points)} points")
-        return legs
+        return [_between(*ends, leg) for ends, leg in zip(pairwise(points), legs, strict=True)]
 
     def _post(self, request: dict[str, Any], deadline: float) -> httpx.Response:
         seconds = min(self._timeout_seconds, deadline - self._monotonic())
@@ -215,6 +223,21 @@ def _leg(leg: dict[str, Any]) -> Leg:
     # The summary has the road's miles; the shape only shares them out.
     shares = along / along[-1] if along[-1] > 0 else np.linspace(0, 1, len(line))
     return Leg(line, miles * shares, hours, "valhalla")
+
+
+def _between(a: Point, b: Point, leg: Leg) -> Leg:
+    """The leg with the ways from `a` to its road and from there to `b`. Raises ValhallaRefused where a point lies far
+    from the road."""
+    ends = Point(*leg.line[0].tolist()), Point(*leg.line[-1].tolist())
+    before, after = great_circle_miles(a, ends[0]), great_circle_miles(ends[1], b)
+    if max(before, after) <= AT_ROAD_MILES:
+        return leg
+    if max(before, after) > FURTHEST_FROM_ROAD_MILES:
+        raise ValhallaRefused(f"valhalla has no road within {FURTHEST_FROM_ROAD_MILES:g} miles of a stop")
+    miles = CIRCUITY * np.array([before, after])
+    line_miles = np.concatenate([[0.0], miles[0] + leg.line_miles, [miles[0] + leg.miles + miles[1]]])
+    hours = leg.hours + float(miles.sum()) / LOCAL_MPH
+    return replace(leg, line=np.concatenate([[a], leg.line, [b]]), line_miles=line_miles, hours=hours)
 
 
 def decode_polyline6(shape: str) -> Array:

@@ -16,10 +16,11 @@ import osmium
 import pytest
 from osmium.osm.mutable import Node, Way
 
-from domain.roads import Point, great_circle_miles
+from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.roads.highways import STRAIGHT_LINE_REASON, HighwayRoads
+from domain.roads.sphere import MILES_PER_DEGREE
 from domain.roads.truck_dimensions import TruckDimensions
-from domain.roads.valhalla import MAX_LOCATIONS, ValhallaRoads
+from domain.roads.valhalla import AT_ROAD_MILES, MAX_LOCATIONS, ValhallaRoads
 from domain.roads.valhalla_circuit import ROADS_REST_SECONDS
 from tests.domain.roads.conftest import Clock
 
@@ -220,6 +221,32 @@ def test_only_the_route_of_a_stop_without_a_road_takes_the_fallback(
     assert road.source != "valhalla"
     assert road.distance_miles > miles_by_way_of(WEST, stop)
     assert roads.through([WEST, EAST]).source == "valhalla"
+
+
+def north_of_the_motorway(miles: float) -> Point:
+    return Point(41.1 + miles / MILES_PER_DEGREE, -96.2)
+
+
+@pytest.mark.parametrize("off_road", [0.2, 2.0, 4.9])
+def test_a_stop_beside_the_roads_is_driven_to(roads: ValhallaRoads, off_road: float) -> None:
+    stop, ramp = north_of_the_motorway(off_road), north_of_the_motorway(0)
+    road = roads.through([WEST, stop, WEST])
+    assert (road.source, road.fallback_reason) == ("valhalla", None)
+    beside = CIRCUITY * off_road if off_road > AT_ROAD_MILES else 0
+    by_road = miles_by_way_of(WEST, NORTHWEST, ramp)
+    assert road.stop_miles == pytest.approx([0, by_road + beside, 2 * (by_road + beside)], rel=0.01)
+    assert road.stop_hours[1] > by_road / 60 + beside / 60
+    assert road.place_at(road.stop_miles[1]) == pytest.approx(stop if beside else ramp, abs=1e-4)
+
+
+@pytest.mark.parametrize("off_road", [5.1, 12, 20])
+def test_a_stop_beyond_the_map_takes_the_fallback(roads: ValhallaRoads, off_road: float) -> None:
+    """Valhalla leads to the last road of its map, up to 35 km away: the way was shorter than the straight line."""
+    stop = north_of_the_motorway(off_road)
+    road = roads.through([WEST, stop])
+    assert road.fallback_reason == "valhalla has no road within 5 miles of a stop"
+    assert road.source != "valhalla"
+    assert road.distance_miles > miles_by_way_of(WEST, stop)
 
 
 def test_a_restart_between_two_roads_is_not_noticed(roads: ValhallaRoads, service: Service) -> None:
