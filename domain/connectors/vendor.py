@@ -126,7 +126,7 @@ class VendorAnswer(NamedTuple):
 
 class VendorHttp(Protocol):
     """HTTP to a vendor: judged addresses, bounded in bytes and time. It raises VendorFault for every answer that is not
-    2xx: VendorRefusal for 401 and 403, VendorHurried for 429."""
+    2xx: VendorRefusal for 401 and 403, VendorHurried for 429 and for 503 with a time to wait."""
 
     async def request(
         self,
@@ -227,10 +227,10 @@ class VendorRefusal(VendorFault):
 
 
 class VendorHurried(VendorFault):
-    """The vendor wants to be asked less often."""
+    """The vendor wants to be asked less often, or later."""
 
-    def __init__(self, sentence: str, retry_after_seconds: float | None) -> None:
-        super().__init__(sentence, status=429)
+    def __init__(self, sentence: str, retry_after_seconds: float | None, *, status: int = 429) -> None:
+        super().__init__(sentence, status=status)
         self.retry_after_seconds = retry_after_seconds
 
 

@@ -185,8 +185,11 @@ def _judge(answer: VendorAnswer) -> None:
         )
     if status in (401, 403):
         raise VendorRefusal(f"it does not take the credentials ({status})", status=status)
+    wait_seconds = wait_or_none(answer.headers.get("retry-after"))
     if status == 429:
-        raise VendorHurried("it asks to be asked less often (429)", wait_or_none(answer.headers.get("retry-after")))
+        raise VendorHurried("it asks to be asked less often (429)", wait_seconds)
+    if status == 503 and wait_seconds is not None:
+        raise VendorHurried("it asks to be asked later (503)", wait_seconds, status=status)
     if status == 404:
         raise VendorFault("it answered 404", what_to_do="check the address", status=status)
     raise VendorFault(f"it answered {status}", status=status)

@@ -18,6 +18,7 @@ from tests.domain.connectors.helpers import added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
 from tests.vendors.samsara import Samsara, running_samsara
+from tests.vendors.vendor import Answer
 
 
 def credentials(vendor: Samsara) -> dict[str, str]:
@@ -68,6 +69,21 @@ def test_a_fix_gets_the_fuel_level_that_was_measured_nearest_to_it() -> None:
     assert fuel_level_near(levels, noon + timedelta(minutes=6)) == 70
     assert fuel_level_near(levels, noon + timedelta(minutes=26)) is None
     assert fuel_level_near([], noon) is None
+
+
+def test_a_vendor_under_maintenance_says_when_to_ask_again(
+    connection: Connection, fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_samsara() as vendor:
+        lease = leased(connection, added(connection, fleet.live, "samsara", vendor.url, credentials(vendor)), now=now)
+        answers = iter([Answer({}, 503, {"Retry-After": "600"}), Answer({}, 503)])
+        monkeypatch.setattr(vendor, "too_fast", lambda: next(answers))
+        vendor.fail("limit", "limit")
+        with pytest.raises(VendorHurried, match="asked later") as hurried:
+            polled(lease, None)
+        assert (hurried.value.retry_after_seconds, hurried.value.status) == (600, 503)
+        with pytest.raises(VendorFault, match="it answered 503"):
+            polled(lease, None)
 
 
 def test_faults_are_told_apart(connection: Connection, fleet: Fleet, now: datetime) -> None:
