@@ -10,6 +10,8 @@ Of an erased company only the record of its erasure stays.
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import unquote_plus
 from uuid import UUID
 
 import psycopg
@@ -23,6 +25,7 @@ from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import UnfinishedRoute, end_routes
+from domain.routes.visits import DISPATCHER
 
 ErasureProgress = Callable[[int], object]
 """A function that is called with the number of routes erased since the last call."""
@@ -192,11 +195,13 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)
-    for blank in (_BLANK_PAYLOADS, *_BLANK_WRITTEN, *_FORGET_CARDS):  # payloads first: no answer to them is kept then
+    written = (*_BLANK_WRITTEN, *_BLANK_ENTERED, _FORGET_REFUSED_ROWS)
+    for blank in (_BLANK_PAYLOADS, *written, *_FORGET_CARDS):  # payloads first: no answer to them is kept then
         with transaction() as connection:  # of its own: it locks rows here and there
             blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
+        _forget_filters(connection, company_id, driver_id)
         for delete in _DELETE_OF_DRIVER:
             delete.execute(connection, (company_id, driver_id))
         forget_driver(connection, company_id, driver_id)
@@ -232,9 +237,27 @@ _BLANK_WRITTEN = [
         ("route_events", "detail"),
         ("messages", "error"),
         ("webhook_attempts", "answer"),
+        ("station_closures", "reason"),
+        ("csv_imports", "fault"),
     )
 ]
 """Texts that name the driver, also on routes of another driver. Subjects in the audit log are ids only."""
+_BLANK_ENTERED = [
+    Command(
+        f"""
+        UPDATE visits SET {evidence} = jsonb_set({evidence}, '{{reason}}', to_jsonb('{NAMED}'::text))
+        WHERE company_id = %(company_id)s AND {evidence}->>'source' = '{DISPATCHER}'
+          AND {_NAMED_IN.format(f"({evidence}->>'reason')")}
+        """
+    )
+    for evidence in ("arrival_evidence", "departure_evidence")
+]
+"""The reasons of arrivals and departures that dispatchers entered."""
+_FORGET_REFUSED_ROWS = Command(
+    "UPDATE csv_imports SET rejected = NULL WHERE company_id = %(company_id)s AND finished_at IS NOT NULL"
+    f" AND {_NAMED_IN.format('rejected::text')}"
+)
+"""The message of a refused row may repeat its cells."""
 _BLANK_PAYLOADS = Command(
     f"""
     WITH named AS (
@@ -347,6 +370,36 @@ def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
     plan that is still to be sent stays: an import in flight has just given its route to the driver."""
     routes = _LOCK_WITH_TEXTS.all(connection, (driver_id,))
     _FORGET_TEXTS.execute(connection, (routes, driver_id))
+
+
+class _Filter(NamedTuple):
+    user_id: UUID
+    list_name: str
+    name: str
+    query: str
+
+
+_FILTERS = Statement(
+    _Filter,
+    "SELECT user_id, list_name, name, query FROM saved_filters WHERE company_id = %s ORDER BY user_id FOR UPDATE",
+)
+_NAMING = Scalar(
+    int,
+    "SELECT number::int FROM unnest(%(texts)s::text[]) WITH ORDINALITY AS written (text, number)"
+    f" WHERE {_NAMED_IN.format('written.text')}",
+)
+_FORGET_FILTER = Command(
+    "DELETE FROM saved_filters WHERE company_id = %s AND user_id = %s AND list_name = %s AND name = %s"
+)
+
+
+def _forget_filters(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
+    """Deletes saved filters of lists that name the driver. They are stored as in an address, so they are decoded."""
+    filters = _FILTERS.all(connection, (company_id,))
+    texts = [f"{one.name} {unquote_plus(one.query)}" for one in filters]
+    for number in _NAMING.all(connection, {"company_id": company_id, "driver_id": driver_id, "texts": texts}):
+        found = filters[number - 1]
+        _FORGET_FILTER.execute(connection, (company_id, found.user_id, found.list_name, found.name))
 
 
 # --- That it was done ------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 import psycopg
@@ -10,6 +11,8 @@ import pytest
 
 from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
+from domain.accounts.saved_filters import list_saved_filters, save_filter
+from domain.accounts.users import list_users
 from domain.contract.shapes import FuelPlan
 from domain.database.connections import Connection, Database
 from domain.fleet.drivers import DriverRow
@@ -17,14 +20,19 @@ from domain.fleet.mappings import remove_mapping
 from domain.fleet.records import UnknownTarget
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
+from domain.operations import import_records
 from domain.routes import events
 from domain.routes.intake.fleet_changes import add_mapping, edit_driver, import_drivers
 from domain.routes.intake.holds import expire_held_routes
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.retiring import StillDriving, retire
+from domain.routes.progress.dispatcher_entries import enter_stop_event
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
+from domain.routes.visits import load_visits
 from domain.settings import Settings
+from domain.stations.closures import closures_in_force, mark_closed
+from domain.telematics.arrivals import ManualStopEvent
 from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
 from domain.webhooks.delivery_log import read_delivery
 from tests.domain.helpers import planned_by_hand, pushed, route_row, status_of
@@ -155,6 +163,42 @@ def test_texts_about_an_erased_driver_go_and_similar_texts_stay(
         assert route_row(connection, canceled).closed_reason == erasure.NAMED
         assert route_row(connection, other).closed_reason == "Held until 7 days past: d alas"
         assert traces(connection, "zoë q. called") == []
+
+
+def test_a_driver_is_erased_from_what_people_wrote_elsewhere(
+    database: Database, company: Fleet, tmp_path: Path, settings: Settings, now: datetime
+) -> None:
+    """The reasons of a closed station and of an arrival on another driver's route, a saved filter, and the rows of a
+    file that were refused."""
+    said = DOT._replace(reason="Zoë Quartermain says so")
+    until = now + timedelta(days=1)
+    (tmp_path / "drivers.csv").write_text("name,name\nZoë Quartermain,Zoë Q.\n")
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO stations (station_id, name, latitude, longitude) VALUES ('QH-1', 'x', 1, 1)")
+        mark_closed(connection, "QH-1", company.company_id, until, said, now=now)
+        others = route_of(connection, company.live, now=now, driver={"name": "Cy Oh"})
+        enter_stop_event(connection, company.live, others, 0, "arrival", now, said, settings=settings, now=now)
+        (user,) = list_users(connection, company.company_id)
+        for name, query in (("mine", {"driver": "Zoë Quartermain"}), ("Zoë Q.", {"unit": "7"}), ("his", {"q": "Cy"})):
+            save_filter(connection, company.company_id, user.id, "routes", name, urlencode(query))
+        brought = import_records.begin(connection, company.company_id, "drivers", user.email, rows_total=1, now=now)
+        report = import_drivers(connection, company.company_id, tmp_path / "drivers.csv")
+        import_records.finish(connection, brought, report, now=now)
+        assert {"station_closures", "visits", "saved_filters", "csv_imports"} <= {
+            table for table, _ in traces(connection, *PERSON)
+        }
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON, "Zo%C3%AB") == []
+        (closure,) = closures_in_force(connection, company.company_id, station_id="QH-1", now=now)
+        (filter_,) = list_saved_filters(connection, company.company_id, user.id, "routes")
+        (visit,) = load_visits(connection, [others])[others].values()
+        assert (closure.reason, filter_.name) == (erasure.NAMED, "his")
+        assert visit.arrival == ManualStopEvent(DOT.name, erasure.NAMED, now)
+        connection.execute("DELETE FROM station_closures WHERE station_id = 'QH-1'")
+        connection.execute("DELETE FROM stations WHERE station_id = 'QH-1'")
 
 
 def test_an_erasure_does_not_make_finished_routes_younger(database: Database, company: Fleet, now: datetime) -> None:
