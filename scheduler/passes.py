@@ -32,7 +32,7 @@ from domain.driven_lanes.agreement import COUNTED_DAYS
 from domain.driven_lanes.snapping import UnusableFixes
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
-from domain.ifta.filings import compare_filing, next_due_filing
+from domain.ifta.filings import compare_filing, due_filings
 from domain.ifta.quarters import Quarter
 from domain.messages.due_messages import due_messages
 from domain.messages.read_status import read_status_jobs
@@ -120,6 +120,9 @@ _TRUCKS = 500
 _ROADS = 200
 _ROADS_SECONDS = 10.0
 """Most roads of completed routes that a pass reads, and the time after which it begins no further one."""
+_FILINGS = 1_000
+_FILINGS_SECONDS = 60.0
+"""Most filed quarters that a pass compares, and the time after which it begins no further one."""
 _MAX_PORTIONS = 50
 """Most portions of each kind in a row, so that the scheduler can be stopped in between."""
 
@@ -303,13 +306,16 @@ class Passes:
             return tell_statement(connection, made, console=self.settings.console_address(), now=now)
 
     def compare_filings(self) -> dict[str, int]:
-        """Compares the quarter of fuel tax that was filed and compared longest ago with what is known now. It runs
-        every ten minutes, and compares each once a day."""
-        now = clock.now()
-        with self.database.transaction() as connection:
-            due = next_due_filing(connection, now=now)
+        """Compares quarters of fuel tax that were filed with what is known now. It runs every ten minutes, compares
+        each once a day, and begins none after a minute; the rest waits for the next time. Each has a transaction of its
+        own, so that a failure of one does not affect the others."""
+        started, now = time.monotonic(), clock.now()
         moved = {"quarters_compared": 0}
-        if due is not None:
+        with self.database.transaction() as connection:
+            filings = due_filings(connection, now=now, limit=_FILINGS)
+        for due in filings:
+            if time.monotonic() - started > _FILINGS_SECONDS:
+                break
             with _failing_alone("passes.filing_failed", due.company_id), self.database.transaction() as connection:
                 kept, quarter = self.settings.fill_retention_days, Quarter.parse(due.quarter)
                 compare_filing(connection, due.company_id, quarter, fills_kept_days=kept, now=now)

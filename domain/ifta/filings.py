@@ -187,16 +187,17 @@ _DUE = Statement(
     DueFiling,
     "SELECT company_id, quarter FROM ifta_filings f WHERE reopened_at IS NULL AND filed_at > %(since)s"
     f" AND (compared_at IS NULL OR compared_at < %(before)s) AND {is_at_work('f.company_id')}"
-    " ORDER BY compared_at NULLS FIRST, id LIMIT 1",
+    " ORDER BY random() LIMIT %(limit)s",
 )
+"""In any order: one that takes minutes, or fails each time, does not always come before the others."""
 _NOTE = Command("UPDATE ifta_filings SET compared_at = %s, changes = %s, is_to_amend = %s WHERE id = %s")
 _NOTE_SEEN = Command("UPDATE ifta_filings SET compared_at = %s WHERE id = %s")
 _ROUTES_LEFT = Scalar(NotNull[int], "SELECT count(*)::int FROM routes WHERE company_id = %s AND id = ANY(%s)")
 
 
-def next_due_filing(connection: Connection, *, now: datetime) -> DueFiling | None:
-    """The filed quarter that was compared longest ago, if that is more than a day."""
-    return _DUE.first(connection, {"since": now - KEPT_FOR, "before": now - COMPARED_EVERY})
+def due_filings(connection: Connection, *, now: datetime, limit: int) -> list[DueFiling]:
+    """Filed quarters that were not compared for more than a day."""
+    return _DUE.all(connection, {"since": now - KEPT_FOR, "before": now - COMPARED_EVERY, "limit": limit})
 
 
 def compare_filing(

@@ -60,3 +60,21 @@ def test_a_filed_quarter_is_compared(passes: Passes, fleet: Fleet, now: datetime
         filing = read_filing(connection, fleet.company_id, quarter)
     assert filing is not None
     assert filing.changes == []
+
+
+def test_a_filing_that_cannot_be_compared_keeps_no_other_one_waiting(passes: Passes, now: datetime) -> None:
+    quarter = Quarter((now - timedelta(days=400)).year, 1)
+    with passes.database.transaction() as connection:
+        connection.execute("DELETE FROM ifta_filings")
+        broken, *others = (make_fleet(connection).company_id for _ in range(4))
+        for company_id in (broken, *others):
+            driven = find_quarter_routes(connection, company_id, quarter)
+            file_quarter(connection, driven, DOT._replace(reason="confirmation 4711"), now=now)
+        connection.execute("UPDATE ifta_filings SET legs = 'torn' WHERE company_id = %s", (broken,))
+
+    assert [passes.compare_filings()["quarters_compared"] for _ in range(2)] == [3, 0]
+
+    with passes.database.transaction() as connection:
+        filings = {one: read_filing(connection, one, quarter) for one in (broken, *others)}
+        assert [one for one, filing in filings.items() if filing is None or filing.compared_at is None] == [broken]
+        connection.execute("DELETE FROM ifta_filings")

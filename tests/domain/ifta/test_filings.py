@@ -1,6 +1,7 @@
 """A filed quarter is frozen; what changes afterwards is told by state, and large differences need a person."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -17,8 +18,8 @@ from domain.ifta.filings import (
     NotFiled,
     StateChange,
     compare_filing,
+    due_filings,
     file_quarter,
-    next_due_filing,
     read_filing,
     reopen_quarter,
     state_changes,
@@ -155,13 +156,14 @@ def test_each_filing_is_compared_once_a_day_while_its_records_must_be_kept(
     connection: Connection, fleet: Fleet
 ) -> None:
     connection.execute("DELETE FROM ifta_filings")
-    assert next_due_filing(connection, now=NEW_YEAR) is None
+    due = partial(due_filings, connection, limit=9)
+    assert due(now=NEW_YEAR) == []
     file_it(connection, fleet)
-    assert next_due_filing(connection, now=NEW_YEAR) == (fleet.company_id, "2026Q4")
+    assert due(now=NEW_YEAR) == [(fleet.company_id, "2026Q4")]
     compare(connection, fleet, NEW_YEAR)
-    assert next_due_filing(connection, now=NEW_YEAR + timedelta(hours=23)) is None
-    assert next_due_filing(connection, now=NEW_YEAR + timedelta(hours=25)) is not None
-    assert next_due_filing(connection, now=NEW_YEAR + timedelta(days=5 * 366)) is None
+    assert due(now=NEW_YEAR + timedelta(hours=23)) == []
+    assert due(now=NEW_YEAR + timedelta(hours=25)) == [(fleet.company_id, "2026Q4")]
+    assert due(now=NEW_YEAR + timedelta(days=5 * 366)) == []
     connection.execute("UPDATE ifta_filings SET changes = '[]', compared_at = NULL")
     assert compare_filing(connection, fleet.company_id, Q4, fills_kept_days=30, now=NEW_YEAR) is None, "fills are gone"
 
