@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain import clock
 from domain.database.connections import Database
-from domain.queue.heartbeats import PassRun, record_pass_run
+from domain.queue.heartbeats import PassRun, forget_other_passes, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.settings import Settings
@@ -101,6 +102,8 @@ def _lead(
                 scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=_RETRY_SECONDS))
 
         began, every = datetime.now(UTC), _all_passes(settings, passes)
+        with suppress(redis.RedisError):  # the next leader does it
+            forget_other_passes(jobs.client, (_shown_name(name) for name, _, _ in every))
         for number, (name, work, seconds) in enumerate(every):
             state.note_pass(name, seconds, "began")
             PASS_EVERY.labels(name).set(seconds)
@@ -151,6 +154,11 @@ def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
         ("filings", passes.compare_filings, _STATEMENTS_SECONDS),
         ("detention", passes.find_detained, _DETENTION_SECONDS),
     )
+
+
+def _shown_name(name: str) -> str:
+    """The name of a pass as people read it."""
+    return name.replace("_", " ")
 
 
 def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
@@ -220,7 +228,7 @@ class _Leader:
         self._state.note_pass(name, every_seconds, "failed" if failed else "ended")
         _count_run(name, time.monotonic() - started, moved, failed=failed)
         run = PassRun(
-            name=name.replace("_", " "),
+            name=_shown_name(name),
             leader=f"{socket.gethostname()}:{os.getpid()}",
             ended_at=clock.now(),
             seconds=round(time.monotonic() - started, 3),

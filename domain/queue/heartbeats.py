@@ -118,6 +118,15 @@ def record_pass_run(client: redis.Redis, one: PassRun) -> None:
         tell.execute()
 
 
+def forget_other_passes(client: redis.Redis, names: Iterable[str]) -> None:
+    """Forgets the runs of passes that a scheduler of another release had: no scheduler of this one ends them again.
+    Raises redis.RedisError when Redis is away."""
+    known: list[bytes] = client.hkeys(SCHEDULER_LAST_RUNS)  # type: ignore[assignment]
+    others = {one.decode() for one in known}.difference(names)
+    if others:
+        client.hdel(SCHEDULER_LAST_RUNS, *others)
+
+
 def read_worker_heartbeats(client: redis.Redis, *, now: datetime) -> list[WorkerHeartbeat]:
     """The last heartbeats of workers that lived within the last hour."""
     found = _read(client, WORKER_HEARTBEATS, WorkerHeartbeat)

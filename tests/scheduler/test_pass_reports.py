@@ -10,6 +10,7 @@ from domain.operations import alerts
 from domain.operations.alerts import find_alerts
 from domain.operations.measurements import measure
 from domain.queue import heartbeats
+from domain.queue.heartbeats import PassRun
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from tests.conftest import make_database
@@ -38,6 +39,9 @@ def test_passes_report_what_they_moved_and_an_alert_says_when_they_stop(
             for _ in range(3):
                 route_id = pushed(connection, fleet.live, now=now, start=now)
                 connection.execute("UPDATE routes SET retry_at = %s WHERE id = %s", (now, route_id))
+        of_the_release_before = PassRun("forecasts", "alpha:8", now - timedelta(hours=1), 0.1, 60, failed=False)
+        heartbeats.record_pass_run(jobs.client, of_the_release_before)
+        assert told(database) == ["The scheduler's forecasts has not ended for 60 min"]
 
         with running_service(own, tmp_path, processes=("scheduler",), SWEEP_SECONDS="0.5", IMPORT_PASS_SECONDS="0.5"):
             runs = eventually(
