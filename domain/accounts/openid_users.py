@@ -196,12 +196,12 @@ def _is_plain(email: str) -> bool:
 
 
 def _bind(connection: Connection, identity: ProvedIdentity, user: UnboundUser) -> bool:
-    """Binds the account. Returns False if another user was bound to it at the same moment."""
-    end_access(connection, user.id)
-    if user.by_link:
-        remove_password(connection, user.id)
+    """Binds the account. Returns False if another user was bound to it at the same moment; nothing is changed then."""
     try:
         with connection.transaction():
+            end_access(connection, user.id)
+            if user.by_link:
+                remove_password(connection, user.id)
             _BIND.execute(connection, (identity.issuer, identity.subject, user.id))
     except psycopg.errors.UniqueViolation:
         return False
