@@ -5,6 +5,7 @@ A contact is an Apprise URL that a driver or a company chose, so it is treated a
 second attempts. A call ends after a fixed time, whatever the URL contains or the gateway does."""
 
 import io
+import json
 import os
 import smtplib
 import socket
@@ -12,12 +13,13 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import apprise
 import requests
@@ -327,7 +329,28 @@ class _Session(requests.Session):
                 if guard is not None:
                     guard.unanswered = True
                 raise requests.ConnectionError(error) from None
+        if response.ok and _says_no(urlsplit(request.url or "").hostname, response.raw.getvalue()):
+            response.status_code = 400
         return response
+
+
+_REFUSALS: Mapping[str, Callable[[Any], bool]] = {
+    "rest.nexmo.com": lambda answer: any(str(one["status"]) != "0" for one in answer["messages"]),
+    "rest.clicksend.com": lambda answer: any(one["status"] != "SUCCESS" for one in answer["data"]["messages"]),
+    "gateway.seven.io": lambda answer: any(one["success"] is not True for one in answer["messages"]),
+}
+"""The hosts whose answers of 200 tell in their body that a message was refused, which Apprise does not look at: Vonage,
+ClickSend and seven."""
+
+
+def _says_no(host: str | None, body: bytes) -> bool:
+    """True if the body of a successful answer refuses the message. A body that is not as documented does not."""
+    refuses = _REFUSALS.get(host or "")
+    if refuses is None:
+        return False
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        return refuses(json.loads(body))
+    return False
 
 
 def _is_before_the_request(error: requests.RequestException) -> bool:

@@ -2,7 +2,9 @@
 
 import base64
 import gzip
+import io
 import ipaddress
+import json
 import os
 import resource
 import socket
@@ -17,6 +19,7 @@ from typing import Any
 
 import pytest
 import requests
+import urllib3
 
 from domain.accounts import name_lookups
 from domain.accounts.allowed_hosts import AllowedHosts
@@ -400,6 +403,43 @@ def test_a_mail_is_not_repeated_to_those_who_have_it(shape: str, first: list[str
         assert attempt() == (True, [])
         url += "&name=another"
         assert attempt() == (True, sorted(first + last)), "another contact begins anew"
+
+
+VONAGE = "vonage://abcd1234:abcdef0123456789@15553334444/15556667777"
+CLICKSEND = "clicksend://user:key@15556667777"
+SEVEN = "seven://key/15556667777"
+
+
+@pytest.mark.parametrize(
+    ("url", "answer", "taken"),
+    [
+        (VONAGE, {"messages": [{"to": "15556667777", "status": "0"}]}, True),
+        (VONAGE, {"messages": [{"status": "0"}, {"status": "9", "error-text": "Partner quota exceeded"}]}, False),
+        (VONAGE, {"messages": [{"status": "4", "error-text": "Bad Credentials"}]}, False),
+        (CLICKSEND, {"http_code": 200, "data": {"messages": [{"status": "SUCCESS"}]}}, True),
+        (CLICKSEND, {"http_code": 200, "data": {"messages": [{"status": "INSUFFICIENT_CREDIT"}]}}, False),
+        (SEVEN, {"success": "100", "messages": [{"success": True, "error": None}]}, True),
+        (SEVEN, {"success": "100", "messages": [{"success": False, "error": "202"}]}, False),
+        (VONAGE, ["not", "as", "documented"], True),
+        (VONAGE, {"messages": None}, True),
+    ],
+)
+def test_a_refusal_within_an_answer_of_200_is_one(
+    monkeypatch: pytest.MonkeyPatch, url: str, answer: Any, taken: bool
+) -> None:
+    """Only a body as the gateway documents it is understood."""
+
+    def send_to_nobody(_: Any, request: requests.PreparedRequest, **__: Any) -> requests.Response:
+        response = requests.Response()
+        response.status_code, response.request, response.url = 200, request, request.url or ""
+        response.raw = urllib3.HTTPResponse(io.BytesIO(json.dumps(answer).encode()), preload_content=False)
+        return response
+
+    monkeypatch.setattr("requests.adapters.HTTPAdapter.send", send_to_nobody)
+    fault = send(url)
+
+    assert (fault is None) is taken
+    assert fault is None or not (fault.in_doubt or fault.unanswered)
 
 
 @pytest.mark.parametrize(("refused", "unanswered"), [((), True), (("driver@example.com",), False)])
