@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import apprise
 import requests
@@ -312,6 +312,7 @@ class _Session(requests.Session):
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         request.headers.update(tracing.outgoing_headers())
+        _ask_for_unicode(request)
         options |= {"allow_redirects": False, "stream": True, "verify": os.environ.get("REQUESTS_CA_BUNDLE") or True}
         try:
             response = super().send(request, **options)
@@ -329,9 +330,29 @@ class _Session(requests.Session):
                 if guard is not None:
                     guard.unanswered = True
                 raise requests.ConnectionError(error) from None
-        if response.ok and _says_no(urlsplit(request.url or "").hostname, response.raw.getvalue()):
+        if response.ok and _says_no(_host_of(request), response.raw.getvalue()):
             response.status_code = 400
         return response
+
+
+_UNICODE: Mapping[str, tuple[str, dict[str, str]]] = {
+    "rest.nexmo.com": ("text", {"type": "unicode"}),
+    "rest.messagebird.com": ("body", {"datacoding": "auto"}),
+}
+"""The hosts that make other than plain characters question marks unless they are asked for Unicode, which Apprise does
+not do: Vonage and MessageBird. Each with the field of the text, and the fields that ask."""
+
+
+def _ask_for_unicode(request: requests.PreparedRequest) -> None:
+    text, asking = _UNICODE.get(_host_of(request), ("", {}))
+    if asking and isinstance(request.body, str):
+        fields = dict(parse_qsl(request.body, keep_blank_values=True))
+        if not fields.get(text, "").isascii():
+            request.prepare_body({**fields, **asking}, None)
+
+
+def _host_of(request: requests.PreparedRequest) -> str:
+    return urlsplit(request.url or "").hostname or ""
 
 
 _REFUSALS: Mapping[str, Callable[[Any], bool]] = {
@@ -343,9 +364,9 @@ _REFUSALS: Mapping[str, Callable[[Any], bool]] = {
 ClickSend and seven."""
 
 
-def _says_no(host: str | None, body: bytes) -> bool:
+def _says_no(host: str, body: bytes) -> bool:
     """True if the body of a successful answer refuses the message. A body that is not as documented does not."""
-    refuses = _REFUSALS.get(host or "")
+    refuses = _REFUSALS.get(host)
     if refuses is None:
         return False
     with suppress(ValueError, KeyError, TypeError, RecursionError):

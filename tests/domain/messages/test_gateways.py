@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import requests
@@ -410,6 +411,42 @@ CLICKSEND = "clicksend://user:key@15556667777"
 SEVEN = "seven://key/15556667777"
 
 
+def answer_all(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
+    """Gives each request this answer, for hosts that no test may reach. Returns the bodies of the requests."""
+    bodies: list[str] = []
+
+    def answered(_: Any, request: requests.PreparedRequest, **__: Any) -> requests.Response:
+        assert isinstance(request.body, str | bytes)
+        assert int(request.headers["Content-Length"]) == len(request.body)
+        bodies.append(str(request.body))
+        response = requests.Response()
+        response.status_code, response.request, response.url = 200, request, request.url or ""
+        response.raw = urllib3.HTTPResponse(io.BytesIO(json.dumps(answer).encode()), preload_content=False)
+        return response
+
+    monkeypatch.setattr("requests.adapters.HTTPAdapter.send", answered)
+    return bodies
+
+
+@pytest.mark.parametrize(
+    ("url", "field", "asking"),
+    [
+        (VONAGE, "text", {"type": "unicode"}),
+        (f"msgbird://{25 * 'k'}/15553334444/15556667777", "body", {"datacoding": "auto"}),
+    ],
+)
+def test_a_gateway_that_takes_plain_characters_alone_is_asked_for_unicode(
+    monkeypatch: pytest.MonkeyPatch, url: str, field: str, asking: dict[str, str]
+) -> None:
+    bodies = answer_all(monkeypatch, {})
+    assert send(url, body="1. Lakeside & Son") is None
+    assert send(url, body="1. ਲੇਕਸਾਈਡ & Son") is None
+
+    plain, other = (dict(parse_qsl(body)) for body in bodies)
+    assert other[field] == "Fuel plan\r\n1. ਲੇਕਸਾਈਡ & Son"
+    assert other == {**plain, field: other[field], **asking}
+
+
 @pytest.mark.parametrize(
     ("url", "answer", "taken"),
     [
@@ -429,13 +466,7 @@ def test_a_refusal_within_an_answer_of_200_is_one(
 ) -> None:
     """Only a body as the gateway documents it is understood."""
 
-    def send_to_nobody(_: Any, request: requests.PreparedRequest, **__: Any) -> requests.Response:
-        response = requests.Response()
-        response.status_code, response.request, response.url = 200, request, request.url or ""
-        response.raw = urllib3.HTTPResponse(io.BytesIO(json.dumps(answer).encode()), preload_content=False)
-        return response
-
-    monkeypatch.setattr("requests.adapters.HTTPAdapter.send", send_to_nobody)
+    answer_all(monkeypatch, answer)
     fault = send(url)
 
     assert (fault is None) is taken
