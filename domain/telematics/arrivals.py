@@ -295,22 +295,23 @@ def _place_reached(
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
     here = fix.point
-    around = [
+    near = [
         index
         for index, place in enumerate(places)
-        if index >= last
-        and _may_be_within(place.point, here, radius_meters)
-        and _meters(place.point, here) <= radius_meters
+        if index >= last and _may_be_within(place.point, here, radius_meters)
     ]
+    if near in ([], [last]):
+        return None
+    around = [index for index in near if _meters(places[index].point, here) <= radius_meters]
     if around in ([], [last]):
         return None
     has_left = last >= 0 and known[places[last].stops[0]].departed_at is not None
-    near = around[:1]
+    in_a_row = around[:1]
     for index in around[1:]:
-        if index > near[-1] + 1 and not (has_left and near == [last]):
+        if index > in_a_row[-1] + 1 and not (has_left and in_a_row == [last]):
             break  # a stop between them lies elsewhere
-        near.append(index)
-    nearest = places[min(near, key=lambda index: _meters(places[index].point, here))]
+        in_a_row.append(index)
+    nearest = places[min(in_a_row, key=lambda index: _meters(places[index].point, here))]
     reached = next(place for place in places[max(last, 0) :] if are_one_place(place.point, nearest.point))
     return reached if reached.stops[0] not in known else None
 
