@@ -339,6 +339,15 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE notices SET part = 'answers'",
         "UPDATE visits SET is_to_judge = false, departed_at = NULL, arrived_at = '2100-01-01'",
     ),
+    (
+        "UPDATE drivers SET name = 'Ann Lee'",
+        "UPDATE csv_imports SET finished_at = '2026-11-02', fault = 'Ann Lee', rejected = '[[2, \"Ann Lee\"]]'",
+        "UPDATE station_closures SET reason = 'Ann Lee' WHERE company_id IS NOT NULL",
+        "UPDATE route_events SET detail = 'Ann Lee'",
+        "UPDATE webhook_attempts SET answer = 'Ann Lee'",
+        """UPDATE visits SET (arrival_evidence, departure_evidence) = (
+           SELECT told, told FROM jsonb_build_object('source', 'dispatcher', 'reason', 'Ann Lee') AS told)""",
+    ),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""
