@@ -12,7 +12,7 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.moving import companies_move
 from deploy.cli.output import counting, print_fields, show, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
-from deploy.cli.storing import transaction
+from deploy.cli.storing import transaction, transaction_about
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.contact_urls import channel_of
@@ -132,7 +132,7 @@ def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> No
     """Closes a company: refuses its keys at once and ends its unfinished routes. Its history stays."""
     from domain.routes.intake.retiring import close_routes
 
-    with transaction() as connection:
+    with transaction_about(company_id) as connection:
         companies.retire_company(connection, company_id, acting(), now=clock.now())
     closed = 0
     while True:

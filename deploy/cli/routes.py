@@ -112,7 +112,7 @@ def routes_cancel(
 
     by = acting(reason)
     tenant, route = _find(route_id)
-    with transaction() as connection:
+    with transaction_about(tenant.company_id) as connection:
         effect = dispatcher_entries.cancel(connection, tenant, _read(route.id), by, now=clock.now())
     if effect == "refuse":
         raise CommandFailed(f"the route is {_find(route_id)[1].status}: it can no longer be canceled")

@@ -24,7 +24,8 @@ def transaction() -> Iterator["Connection"]:
 
 @contextmanager
 def transaction_about(company_id: UUID) -> Iterator["Connection"]:
-    """One transaction of a command about a company, which may be retired. Raises UnknownCompany."""
+    """One transaction of a command about a company, which may be retired. Raises UnknownCompany and
+    MovedCompany."""
     from domain.accounts.companies import require_company
 
     with transaction() as connection:

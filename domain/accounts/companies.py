@@ -108,10 +108,12 @@ _IS_RETIRED = Scalar(NotNull[bool], "SELECT retired_at IS NOT NULL FROM companie
 _LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
 
 
-def require_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Check that the company exists here. Raises UnknownCompany otherwise, and RetiredCompany or MovedCompany unless
-    `even_retired`; commands print them, and the console answers 404."""
-    if not even_retired:
+def require_company(
+    connection: Connection, company_id: UUID, *, even_retired: bool = False, even_moved: bool = False
+) -> None:
+    """Check that the company exists and is at work here. Raises UnknownCompany otherwise, RetiredCompany unless
+    `even_retired`, and MovedCompany unless `even_moved`; commands print them, and the console answers 404."""
+    if not even_moved:
         require_not_fenced(connection, company_id)
     is_retired = _IS_RETIRED.first(connection, (company_id,))
     if is_retired is None:
@@ -131,11 +133,13 @@ def time_zone_of(connection: Connection, company_id: UUID) -> str:
     return zone
 
 
-def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
+def lock_company(
+    connection: Connection, company_id: UUID, *, even_retired: bool = False, even_moved: bool = False
+) -> None:
     """Locks the company's row. Each change of a fleet waits here for its turn, so two imports never make one vehicle
-    twice. Raises UnknownCompany, and RetiredCompany unless `even_retired`."""
+    twice. Raises UnknownCompany, RetiredCompany unless `even_retired`, and MovedCompany unless `even_moved`."""
     _LOCK.execute(connection, (company_id,))
-    require_company(connection, company_id, even_retired=even_retired)
+    require_company(connection, company_id, even_retired=even_retired, even_moved=even_moved)
 
 
 class _Named(NamedTuple):

@@ -25,6 +25,7 @@ from msgspec import Struct
 from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Tenant, as_array
+from domain.database.fence import require_not_fenced
 from domain.database.statements import Command, Query, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
@@ -124,9 +125,12 @@ _COMPANY_OF = Scalar(UUID, "SELECT company_id FROM api_keys WHERE id = %s")
 
 def revoke_key(connection: Connection, key_id: UUID, by: Actor) -> bool:
     """Ends a key at once, on every process. Returns False if there is no such key. A second call keeps the first
-    time."""
+    time. Raises MovedCompany for a key that works in another cell."""
     company_id = _COMPANY_OF.first(connection, (key_id,))
-    return company_id is not None and revoke_key_of(connection, company_id, key_id, by)
+    if company_id is None:
+        return False
+    require_not_fenced(connection, company_id)
+    return revoke_key_of(connection, company_id, key_id, by)
 
 
 _REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE company_id = %s AND id = %s")

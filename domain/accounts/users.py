@@ -12,6 +12,7 @@ from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection
+from domain.database.fence import require_not_fenced
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
@@ -127,10 +128,13 @@ def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUs
 
 
 def find_user(connection: Connection, email: str) -> UUID:
-    """The user's id. Raises UnknownUser."""
+    """The user's id. Raises UnknownUser, and MovedCompany for a user who signs in to another cell."""
     user_id = _BY_EMAIL.first(connection, (tidy_email(email),))
     if user_id is None:
         raise UnknownUser(email)
+    company_id = company_of_user(connection, email)
+    if company_id is not None:
+        require_not_fenced(connection, company_id)
     return user_id
 
 

@@ -49,8 +49,8 @@ class MovedCompany(FuelrouteError):
     def __init__(self, company_id: UUID, move: Move) -> None:
         way = "comes from" if move.stage == "arriving" else "has left for"
         super().__init__(
-            f"the company {shown_id('cmp', company_id)} {way} cell {move.other_cell}: `fuelroute companies move` moves"
-            " it; change it when it is there"
+            f"the company {shown_id('cmp', company_id)} {way} cell {move.other_cell}: once `fuelroute companies move`"
+            " is done, give the command in the cell where it is"
         )
 
 

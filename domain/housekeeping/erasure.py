@@ -101,7 +101,7 @@ def count_routes(connection: Connection, company_id: UUID) -> int:
     """The number of routes to erase: 0 for a company that is erased already. Raises UnknownCompany where there never
     was one."""
     try:
-        require_company(connection, company_id, even_retired=True)
+        require_company(connection, company_id, even_retired=True, even_moved=True)
     except UnknownCompany:
         if not _is_erased(connection, company_id):
             raise
@@ -157,7 +157,7 @@ def _erase_history(transaction: Transaction, company_id: UUID, progress: Erasure
 
 def _erase_rest(transaction: Transaction, company_id: UUID, now: datetime) -> None:
     with transaction() as connection:
-        lock_company(connection, company_id, even_retired=True)
+        lock_company(connection, company_id, even_retired=True, even_moved=True)
         vehicles = _vehicles(connection, company_id)
         _DELETE_TRACKS.execute(connection, (vehicles,))
         for delete in _DELETE_OF_COMPANY:

@@ -1,15 +1,23 @@
 """`fuelroute companies move`: a fault of the cells' file or of the options is one sentence that says what to do. Whole
 moves are in `tests/domain/moving` and `tests/cells`."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from domain.accounts.keys import create_key
+from domain.accounts.users import create_user
 from domain.database import fence
 from domain.database.connections import Database
+from domain.ids import shown_id
+from domain.lifecycle import Environment, Role
 from domain.settings import Settings
 from tests.deploy.commands import Cli
-from tests.factories import Fleet
+from tests.domain.helpers import imported
+from tests.domain.webhooks.endpoints import make_endpoint
+from tests.factories import DOT, Fleet
 
 SECRET = "hunter2-hunter2"
 
@@ -115,3 +123,47 @@ def test_a_company_on_its_way_is_not_erased_or_changed(cli: Cli, database: Datab
     finally:
         with database.transaction() as connection:
             fence.open_fence(connection, fleet.company_id)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("companies", "retire", "COMPANY"),
+        ("keys", "revoke", "KEY"),
+        ("keys", "list", "--company", "COMPANY"),
+        ("users", "reset", "EMAIL"),
+        ("users", "remove", "EMAIL", "--yes"),
+        ("vehicles", "retire", "--company", "COMPANY", "TRUCK"),
+        ("drivers", "retire", "--company", "COMPANY", "DRIVER"),
+        ("drivers", "erase", "--company", "COMPANY", "DRIVER", "--yes"),
+        ("webhooks", "set", "--company", "COMPANY", "ENDPOINT", "--disable"),
+        ("routes", "cancel", "ROUTE", "--reason", "sold"),
+    ],
+)
+def test_a_company_that_has_left_is_changed_where_it_is(
+    cli: Cli, database: Database, fleet: Fleet, now: datetime, arguments: tuple[str, ...]
+) -> None:
+    """The copy that it has left behind would be changed, and the command would say that it is done."""
+    email = f"{uuid4().hex}@example.com"
+    with database.transaction() as connection:
+        key = create_key(connection, fleet.company_id, DOT, name="k", environment=Environment.LIVE, scopes=[])
+        create_user(connection, DOT, email=email, role=Role.OWNER, company_id=fleet.company_id)
+        given = {
+            "COMPANY": fleet.shown_company_id,
+            "KEY": shown_id("key", key.id),
+            "EMAIL": email,
+            "TRUCK": fleet.shown_trucks[0],
+            "DRIVER": fleet.shown_drivers[0],
+            "ENDPOINT": shown_id("whe", make_endpoint(connection, fleet.live).endpoint.id),
+            "ROUTE": shown_id("rte", imported(connection, fleet.live, now=now)),
+        }
+        fence.begin_copying(connection, fleet.company_id, to_cell=2)
+        fence.pause_company(connection, fleet.company_id, holds=timedelta(minutes=1))
+    with database.transaction() as connection:
+        fence.close_fence(connection, fleet.company_id)
+        fence.leave_cell(connection, fleet.company_id)
+    try:
+        assert "has left for cell 2" in cli(*(given.get(one, one) for one in arguments)).sentence
+    finally:
+        with database.transaction() as connection:
+            connection.execute("DELETE FROM company_moves WHERE company_id = %s", (fleet.company_id,))
