@@ -138,6 +138,28 @@ def _failing_alone(event: str, company_id: UUID) -> Iterator[None]:
         log.exception(event, company_id=company_id)
 
 
+class _Parts:
+    """The parts of a pass. One that fails keeps no other from its turn; the pass as a whole fails then."""
+
+    def __init__(self) -> None:
+        self.moved: dict[str, int] = {}
+        self._failures: list[Exception] = []
+
+    @contextmanager
+    def one(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.warning("passes.part_failed", part=name, error=str(error))
+            self._failures.append(error)
+
+    def raise_first(self) -> None:
+        if self._failures:
+            raise self._failures[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Passes:
     """The scheduled work on one database and one job queue."""
@@ -535,42 +557,40 @@ class Passes:
             if fence.keeps_housekeeping_waiting(connection, now=now):
                 log.info("passes.housekeeping_waits_for_move")
                 return {}
-        with self.database.transaction() as connection:
-            expired = expire_started_routes(connection, expiry_days=self.settings.active_route_expiry_days, now=now)
-        forgotten = self._forget(now)
-        with self.database.transaction() as connection:
+        parts = _Parts()
+        with parts.one("expired routes"), self.database.transaction() as connection:
+            parts.moved["routes_expired"] = expire_started_routes(
+                connection, expiry_days=self.settings.active_route_expiry_days, now=now
+            )
+        self._forget(parts, now)
+        with parts.one("marks"), self.database.transaction() as connection:
             changes.forget_marks(connection, now=now)
         with suppress(redis.RedisError):  # the next hour does it
             forget_worker_heartbeats(self.jobs.client, now=now)
-        with self.database.transaction() as connection:
+        with parts.one("contacts"), self.database.transaction() as connection:
             sealed, unreadable = seal_stored(connection, Contacts.of(self.settings))
-        expose(UNREADABLE_CONTACTS)
-        UNREADABLE_CONTACTS.set(unreadable)
-        if unreadable:
-            log.error("contacts.unreadable", contacts=unreadable)
-        with self.database.transaction(limits=HOUSEKEEPING) as connection:
+            parts.moved["contacts_sealed"] = sealed
+            expose(UNREADABLE_CONTACTS)
+            UNREADABLE_CONTACTS.set(unreadable)
+            if unreadable:
+                log.error("contacts.unreadable", contacts=unreadable)
+        with parts.one("counts"), self.database.transaction(limits=HOUSEKEEPING) as connection:
             for wrong in counts.reconcile(connection):
                 log.error("counts.corrected", **wrong._asdict())
-        # This comes last, since it fails while another transaction reads the whole table.
-        with self.database.transaction(limits=HOUSEKEEPING) as connection:
-            removed = position_partitions.maintain_partitions(
+        # These come last, since they fail while another transaction reads the whole table.
+        with parts.one("days of positions"), self.database.transaction(limits=HOUSEKEEPING) as connection:
+            parts.moved["position_days_removed"] = position_partitions.maintain_partitions(
                 connection, retention_days=self.settings.position_retention_days, now=now
             )
-        with self.database.transaction(limits=HOUSEKEEPING) as connection:
-            request_days = requests.maintain_request_partitions(
+        with parts.one("days of requests"), self.database.transaction(limits=HOUSEKEEPING) as connection:
+            parts.moved["request_days_removed"] = requests.maintain_request_partitions(
                 connection, days=self.settings.request_log_days, now=now
             )
-        moved = {
-            "position_days_removed": removed,
-            "request_days_removed": request_days,
-            "routes_expired": expired,
-            "contacts_sealed": sealed,
-            **forgotten,
-        }
-        log.info("passes.housekeeping_ended", **moved)
-        return moved
+        log.info("passes.housekeeping_ended", **parts.moved)
+        parts.raise_first()
+        return parts.moved
 
-    def _forget(self, now: datetime) -> dict[str, int]:
+    def _forget(self, parts: "_Parts", now: datetime) -> None:
         """Forgets old data of each kind in portions, each in a transaction of its own. What is left waits for the next
         hour."""
         settings = self.settings
@@ -604,11 +624,11 @@ class Passes:
             ("price_runs", forget_runs, KEPT_RUN_DAYS, _PORTION),
             ("csv_imports", import_records.forget_imports, import_records.KEPT_DAYS, _PORTION),
         )
-        return {
-            f"{kind}_forgotten": self._in_portions(partial(forget, days=days, now=now, limit=limit), limit)
-            for kind, forget, days, limit in kinds
-            if days is not None
-        }
+        for kind, forget, days, limit in kinds:
+            if days is not None:
+                with parts.one(kind):
+                    work = partial(forget, days=days, now=now, limit=limit)
+                    parts.moved[f"{kind}_forgotten"] = self._in_portions(work, limit)
 
     def _in_portions(self, work: Callable[[Connection], int], limit: int) -> int:
         done = 0

@@ -12,6 +12,7 @@ import pytest
 from psycopg.errors import LockNotAvailable
 from pydantic import SecretStr
 
+from domain.audit.entries import record_action
 from domain.database.connections import Connection, Database
 from domain.database.options import SERVING
 from domain.lifecycle import RouteStatus
@@ -20,7 +21,7 @@ from domain.telematics.position_partitions import maintain_partitions
 from scheduler.passes import Passes
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, status_of
 from tests.domain.requests.entries import entry_of, new_caller, store
-from tests.factories import JOLIET, make_fleet
+from tests.factories import DOT, JOLIET, make_fleet
 from tests.rows import named
 from tests.scheduler.jobs import in_transaction
 from tests.service import eventually
@@ -94,6 +95,36 @@ def test_positions_are_stored_while_housekeeping_waits_for_their_table(
     with passes.database.transaction() as connection:
         old = named(connection).execute("SELECT FROM positions WHERE environment = 'sandbox'").rowcount
     assert old == 0  # what needs no such lock is done all the same
+
+
+def test_a_part_of_housekeeping_that_fails_keeps_no_other_from_its_turn(
+    passes: Passes, quiet: Settings, now: datetime
+) -> None:
+    """Rows of one kind that another transaction holds for long: the days of positions and requests go on."""
+    today = f"{now:%Y%m%d}"
+    with passes.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        fill_id = UUID(int=1)
+        connection.execute(
+            "INSERT INTO fills (id, company_id, environment, profile, key, bought_at, time_zone, has_time, fuel,"
+            " gallons, paid_cents, currency, score) VALUES (%s, %s, 'live', 'x', 'x', %s, 'UTC', true, 'tractor',"
+            " 1, 1, 'USD', 0)",
+            (fill_id, fleet.company_id, now - timedelta(days=4000)),
+        )
+        record_action(connection, DOT, "change", "policy", company_id=fleet.company_id)
+        connection.execute("UPDATE audit_log SET id = %s WHERE company_id = %s", (UUID(int=2), fleet.company_id))
+        connection.execute(f"DROP TABLE IF EXISTS positions_live_{today}, request_log_{today}")
+    with Database.of(quiet) as other, other.transaction() as holder:
+        holder.execute("SELECT FROM fills WHERE id = %s FOR UPDATE", (fill_id,))
+        keeping = passes.settings.model_copy(update={"fill_retention_days": 365})
+        with pytest.raises(LockNotAvailable):
+            Passes(keeping, passes.database, passes.jobs).housekeeping()
+
+    assert in_transaction(passes, count_of("fills", "true")) == 1
+    assert in_transaction(passes, count_of("audit_log", f"id = '{UUID(int=2)}'")) == 0
+    made = f"to_regclass('positions_live_{today}') IS NOT NULL"
+    assert in_transaction(passes, count_of("(VALUES (1)) AS it", made)) == 1
+    in_transaction(passes, lambda connection: connection.execute("DELETE FROM fills"))
 
 
 def test_housekeeping_deletes_old_data_of_finished_routes_in_portions(
