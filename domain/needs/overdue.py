@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
+from domain.database.fence import is_at_work
 from domain.database.statements import Statement
 from domain.ids import first_id_of, shown_id
 from domain.needs.figures import FIGURES
@@ -39,11 +40,13 @@ class HeldCount(NamedTuple):
     routes: int
 
 
+_AT_WORK = f"WHERE {is_at_work('found.company_id')}"
+"""Leaves out what stands behind the fence. Commands see it: the copy of a company that has left is overdue for ever."""
 _ROWS = {
     figure.name: Statement(
         Overdue,
         "SELECT id, company_id, about, since, detail"
-        f" FROM ({figure.sql}, id LIMIT %(searched)s) AS overdue"
+        f" FROM (SELECT * FROM ({figure.sql}, id) AS found {_AT_WORK} LIMIT %(searched)s) AS overdue"
         " WHERE %(detail)s::text IS NULL OR detail = %(detail)s LIMIT %(limit)s",
     )
     for figure in FIGURES.values()
@@ -51,13 +54,15 @@ _ROWS = {
 _COUNTS = {
     figure.name: Statement(
         Count,
-        f"SELECT count(*) AS rows, min(since) AS since FROM ({figure.sql} LIMIT %(limit)s) AS overdue",
+        "SELECT count(*) AS rows, min(since) AS since"
+        f" FROM (SELECT * FROM ({figure.sql}) AS found {_AT_WORK} LIMIT %(limit)s) AS overdue",
     )
     for figure in FIGURES.values()
 }
 _HELD_BY_REASON = Statement(
     HeldCount,
-    f"SELECT detail AS reason, count(*) AS routes FROM ({FIGURES['held'].sql} LIMIT %(limit)s) AS held"
+    "SELECT detail AS reason, count(*) AS routes"
+    f" FROM (SELECT * FROM ({FIGURES['held'].sql}) AS found {_AT_WORK} LIMIT %(limit)s) AS held"
     " GROUP BY detail ORDER BY count(*) DESC, detail",
 )
 

@@ -1,6 +1,8 @@
 """`fuelroute companies move`: a fault of the cells' file or of the options is one sentence that says what to do. Whole
 moves are in `tests/domain/moving` and `tests/cells`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -157,13 +159,38 @@ def test_a_company_that_has_left_is_changed_where_it_is(
             "ENDPOINT": shown_id("whe", make_endpoint(connection, fleet.live).endpoint.id),
             "ROUTE": shown_id("rte", imported(connection, fleet.live, now=now)),
         }
+    with left_for_cell_2(database, fleet):
+        assert "has left for cell 2" in cli(*(given.get(one, one) for one in arguments)).sentence
+
+
+@contextmanager
+def left_for_cell_2(database: Database, fleet: Fleet) -> Iterator[None]:
+    with database.transaction() as connection:
         fence.begin_copying(connection, fleet.company_id, to_cell=2)
         fence.pause_company(connection, fleet.company_id, holds=timedelta(minutes=1))
     with database.transaction() as connection:
         fence.close_fence(connection, fleet.company_id)
         fence.leave_cell(connection, fleet.company_id)
     try:
-        assert "has left for cell 2" in cli(*(given.get(one, one) for one in arguments)).sentence
+        yield
     finally:
         with database.transaction() as connection:
             connection.execute("DELETE FROM company_moves WHERE company_id = %s", (fleet.company_id,))
+
+
+def test_work_of_a_company_that_has_left_is_not_overdue(
+    cli: Cli, database: Database, fleet: Fleet, now: datetime
+) -> None:
+    """The other cell does it; the copy stands still until it is erased."""
+
+    with database.transaction() as connection:
+        unknown = {"unitNumber": "nobody's"}
+        route_id = imported(connection, fleet.live, now=now, start=now - timedelta(hours=1), vehicle=unknown)
+
+    def is_overdue() -> bool:
+        rows = cli("queues", "overdue", "held", "--limit", "10000", "--json").document
+        return any(row["id"] == shown_id("rte", route_id) for row in rows)
+
+    assert is_overdue()
+    with left_for_cell_2(database, fleet):
+        assert not is_overdue()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import open_session
+from domain.database.fence import is_at_work
 from domain.database.options import COMMANDING
 from domain.database.statements import Statement
 from domain.ids import shown_id
@@ -41,12 +42,14 @@ class _Late(NamedTuple):
 
 _LATE_REVIEWS = Statement(
     _Late,
-    "SELECT id, count(*) OVER () AS rows FROM routes WHERE review_at < %s ORDER BY review_at, id LIMIT %s",
+    f"SELECT id, count(*) OVER () AS rows FROM routes WHERE review_at < %s AND {is_at_work('routes.company_id')}"
+    " ORDER BY review_at, id LIMIT %s",
 )
 _LATE_TRUCKS = Statement(
     _Late,
     "SELECT vehicle_id AS id, count(*) OVER () AS rows FROM tracks"
-    " WHERE unprocessed_from IS NOT NULL AND unprocessed_since < %s ORDER BY unprocessed_since, vehicle_id LIMIT %s",
+    f" WHERE unprocessed_from IS NOT NULL AND unprocessed_since < %s AND {is_at_work('tracks.company_id')}"
+    " ORDER BY unprocessed_since, vehicle_id LIMIT %s",
 )
 
 
