@@ -25,6 +25,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from domain.clock import later
+from domain.planning.gauges import BELIEVABLE_RISE_PERCENT
+from domain.planning.second_readings import MOST_NEXT_TO_NOTHING_PERCENT, is_percentage
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import Array
 from domain.stations.corridor import StationPass, passes_by
@@ -54,6 +56,23 @@ class TrackedFix(NamedTuple):
     latitude: float
     longitude: float
     fuel_percent: float | None = None
+
+
+def with_levels_of_gauge(
+    fixes: Sequence[TrackedFix], *, start_percent: float | None, zero_counts: bool
+) -> list[TrackedFix]:
+    """The fixes since the plan's start, without the levels that say nothing: values that are no percentage, and next to
+    nothing, unless the tank was nearly empty before or 0 % is a level like any other (`zero_counts`)."""
+    found, before = list[TrackedFix](), start_percent
+    for fix in fixes:
+        percent = fix.fuel_percent
+        if percent is not None:
+            was_low = before is not None and before <= BELIEVABLE_RISE_PERCENT
+            shows_something = zero_counts or percent > MOST_NEXT_TO_NOTHING_PERCENT or was_low
+            percent = percent if shows_something and is_percentage(percent) else None
+            before = percent if percent is not None else before
+        found.append(fix._replace(fuel_percent=percent))
+    return found
 
 
 class FuelStop(NamedTuple):

@@ -75,6 +75,11 @@ def zero_counts(environment: str) -> bool:
     return environment == Environment.SANDBOX
 
 
+def is_percentage(percent: float) -> bool:
+    """Tell if a reading may be a level at all."""
+    return percent <= MOST_PERCENT and round(percent, 1) not in NOT_AVAILABLE_PERCENT
+
+
 def count_readings(
     readings: Sequence[Reading], *, mpg: float, capacity_gallons: float, zero_counts: bool = False
 ) -> CountedReadings:
@@ -86,7 +91,7 @@ def count_readings(
     is_confirmed = False
     disputed_by: Reading | None = None
     for one in readings:
-        if one.percent > MOST_PERCENT or round(one.percent, 1) in NOT_AVAILABLE_PERCENT:
+        if not is_percentage(one.percent):
             continue
         shows_something = zero_counts or one.percent > MOST_NEXT_TO_NOTHING_PERCENT
         if not counted:

@@ -13,8 +13,16 @@ from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, TimelineEntry
 from domain.lifecycle import Environment
-from domain.planning.deviations import Deviation, NextComparison, PlannedWay, TrackedFix, find_deviation
+from domain.planning.deviations import (
+    Deviation,
+    NextComparison,
+    PlannedWay,
+    TrackedFix,
+    find_deviation,
+    with_levels_of_gauge,
+)
 from domain.planning.explanation import unpack_explanation
+from domain.planning.second_readings import zero_counts
 from domain.roads.highways import STRAIGHT_LINE_REASON
 from domain.routes.plans.planned_stops import SHORTER_BY, planned_way
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS
@@ -123,9 +131,14 @@ def follow_trucks(
             unwatched.append(vehicle_id)
             continue
 
-        def history(vehicle_id: UUID = vehicle_id, since: datetime = route.as_of) -> Sequence[TrackedFix]:
+        def history(
+            vehicle_id: UUID = vehicle_id,
+            since: datetime = route.as_of,
+            start_percent: float | None = way.start_percent,
+        ) -> Sequence[TrackedFix]:
             until = spans[vehicle_id][1]
-            return watches.fixes_between(connection, environment, {vehicle_id: (since, until)})[vehicle_id]
+            sent = watches.fixes_between(connection, environment, {vehicle_id: (since, until)})[vehicle_id]
+            return with_levels_of_gauge(sent, start_percent=start_percent, zero_counts=zero_counts(environment))
 
         deviation, next_watches[vehicle_id] = find_deviation(
             way,

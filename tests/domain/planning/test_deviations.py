@@ -12,7 +12,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
+from domain.planning.deviations import (
+    Deviation,
+    FuelStop,
+    NextComparison,
+    PlannedWay,
+    TrackedFix,
+    find_deviation,
+    with_levels_of_gauge,
+)
 from domain.roads import Point
 from domain.roads.sphere import MILES_PER_DEGREE
 from tests.repeatable import examples
@@ -278,3 +286,25 @@ def test_a_driver_who_follows_the_plan_is_never_found_to_deviate(
     fixes[gap : gap + rng.randrange(120)] = []
     assert followed(road, fixes, ends=[rng.randrange(len(fixes)) for _ in range(5)])[0] is None
     assert followed(road, fixes, newest_decides=True)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "start", "live", "sandbox"),
+    [
+        ((40, 0, 40, None), 40, (40, None, 40, None), (40, 0, 40, None)),
+        ((0, 0.62, 1), None, (None, None, None), (0, 0.62, 1)),
+        ((12, 5, 1, 0), 40, (12, 5, 1, 0), (12, 5, 1, 0)),
+        ((0, 0), 8, (0, 0), (0, 0)),
+        ((255, 102, 101, 0), 40, (None, None, 101, None), (None, None, 101, 0)),
+    ],
+)
+def test_levels_that_say_nothing_are_left_out(
+    sent: Sequence[float | None],
+    start: float | None,
+    live: Sequence[float | None],
+    sandbox: Sequence[float | None],
+) -> None:
+    fixes = [TrackedFix(NOON, 41.0, -88.0, percent) for percent in sent]
+    for zero_counts, kept in ((False, live), (True, sandbox)):
+        found = with_levels_of_gauge(fixes, start_percent=start, zero_counts=zero_counts)
+        assert tuple(fix.fuel_percent for fix in found) == kept

@@ -7,6 +7,7 @@ import random
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
@@ -25,7 +26,7 @@ from domain.routes.plans.replans import Replan
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, positions_at
-from tests.domain.routes.journey import Journey, Leg, at_mile
+from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg, at_mile
 from tests.factories import DOT, JOLIET, NEWARK, Fleet, make_fleet, put_demo_stations
 from tests.jobs import jobs_after, jobs_of
 from tests.repeatable import examples
@@ -101,6 +102,35 @@ def test_a_fuel_stop_passed_without_fueling_causes_a_replan(journey: Journey) ->
     assert journey.versions()[1].cause["text"].startswith(f"passed {stop['name']} by 10 miles without fueling")
     assert len(journey.messages()) == 2
     assert journey.fuel_stops[0]["name"] != stop["name"]
+
+
+@pytest.mark.parametrize(("percent", "dies_at"), [(0.0, 0.0), (0.6, 0.0), (40.0, 50.0), (40.0, 265.0)])
+def test_a_tracker_that_says_nothing_shows_no_stop_passed_without_fueling(
+    connection: Connection, replanning: Fleet, settings: Settings, now: datetime, percent: float, dies_at: float
+) -> None:
+    """It has no gauge and sends 0 or shares of 1, or its gauge dies before the stop or behind it."""
+    journey = Journey(connection, replanning, settings, now, live=True, percent=percent)
+    (stop,) = journey.fuel_stops[:1]
+    journey.percent = 40.0
+    nothing = percent if percent < 1 else 0.0
+    for number, fix in enumerate(journey.fixes(Leg(0, stop["milesFromOrigin"] + 60), fueled=journey.fueled())):
+        level = nothing if 2.0 * number >= dies_at else fix.fuel_percent
+        journey.run(journey.report([msgspec.structs.replace(fix, fuel_percent=level)]))
+    assert journey.causes() == [None]
+    assert len(journey.messages()) == 1
+
+
+def test_a_nearly_empty_tank_shows_a_stop_that_was_passed(
+    connection: Connection, replanning: Fleet, settings: Settings, now: datetime
+) -> None:
+    journey = Journey(connection, replanning, settings, now, live=True)
+    (stop,) = journey.fuel_stops
+    journey.percent = 0.5 + stop["milesFromOrigin"] * PERCENT_PER_MILE
+    journey.drive(Leg(0, stop["milesFromOrigin"] - 10))
+    fixes = journey.fixes(Leg(stop["milesFromOrigin"] - 10, stop["milesFromOrigin"] + 30))
+    for fix in fixes:
+        journey.run(journey.report([msgspec.structs.replace(fix, fuel_percent=max(fix.fuel_percent or 0.0, 0.0))]))
+    assert "stop_passed" in journey.causes()
 
 
 def test_a_replan_that_differs_little_is_stored_and_not_sent(journey: Journey) -> None:
