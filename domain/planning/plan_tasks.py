@@ -106,10 +106,9 @@ class PlanTask:
 
     @property
     def newest_percent(self) -> float:
-        """The newest level that the truck sent, even if it waits for a second reading: the tank may be filling."""
-        return (
-            self.fuel.doubted.percent if self.fuel is not None and self.fuel.doubted is not None else self.read_percent
-        )
+        """The newest level that counts, or a higher one that waits for a second reading: the tank may be filling."""
+        doubted = self.fuel.doubted if self.fuel is not None else None
+        return max(self.read_percent, doubted.percent) if doubted is not None else self.read_percent
 
 
 _ROUTE = """

@@ -261,6 +261,15 @@ def test_new_prices_cause_no_correction_while_the_tank_is_being_filled(trip: Tri
     assert trip.review() == "corrected"  # for the prices, which were not forgotten
 
 
+@pytest.mark.parametrize("percent", [0, 12])
+def test_new_prices_correct_the_plan_while_a_low_level_waits_for_a_second_one(trip: Trip, percent: float) -> None:
+    """Many trackers send 0 while the engine is off. A tank that is being filled shows more, not less."""
+    trip.send()
+    trip.report(JOLIET, percent)
+    trip.new_prices(-0.6)
+    assert trip.review() == "corrected"
+
+
 def test_a_review_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip) -> None:
     trip.send()
     trip.new_prices(0)
