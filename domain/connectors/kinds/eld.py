@@ -157,8 +157,11 @@ def _page_of(description: UnitDescription, body: bytes, number: int) -> VendorPa
     units = _told_apart([unit for unit in read if unit is not None])
     fixes = [unit.fix for unit in units if unit.fix is not None]
     levels = [unit.level for unit in units if unit.level is not None]
-    unreadable = len(read) - len(fixes)
-    refused = {"unreadable": unreadable} if unreadable else {}
+    unreadable = {
+        "unreadable": len(read) - len(fixes),
+        "unreadable_fuel": sum(_has_unreadable_fuel(description, one) for one in _units(description, document)),
+    }
+    refused = {reason: count for reason, count in unreadable.items() if count}
     pages = number_or_none(_at(document, description.pages)) if description.page and description.pages else None
     more = pages is not None and number < pages and bool(read)
     return VendorPage([unit.vehicle for unit in units], fixes, str(number + 1) if more else None, more, refused, levels)
@@ -286,6 +289,12 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
         fuel_measured_at=measured_at,
     )
     return _Unit(vehicle, fix, _level(key, measured_at, percent))
+
+
+def _has_unreadable_fuel(description: UnitDescription, unit: Any) -> bool:
+    """True for a fuel level that is no number; an empty text is none."""
+    told = _at(unit, description.fuel_percent) if description.fuel_percent else None
+    return told not in (None, "") and percent_or_none(told) is None
 
 
 def _level(key: str, at: datetime | None, percent: float | None) -> VendorLevel | None:

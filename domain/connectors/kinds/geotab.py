@@ -98,8 +98,11 @@ class Geotab(Vendor):
         keys = {fix.vehicle_key for fix in fixes} | {level.vehicle_key for level in levels}
         vehicles = await self._vehicles_of(keys, access, http) if keys else []
         full = max(len(logged["data"]), len(measured["data"])) >= _RESULTS
-        unreadable = len(logged["data"]) - len(fixes)
-        refused = {"unreadable": unreadable} if unreadable else {}
+        unreadable = {
+            "unreadable": len(logged["data"]) - len(fixes),
+            "unreadable_fuel": len(measured["data"]) - len(levels),
+        }
+        refused = {reason: count for reason, count in unreadable.items() if count}
         cursor = f"{logged['toVersion']} {measured['toVersion']}"
         return VendorPage(vehicles, fixes, cursor, full, refused, levels)
 

@@ -275,7 +275,9 @@ class _Positions:
         names = (self._fuel_attribute,) if self._fuel_attribute else ("fuelLevel", "fuelLevelPercentage")
         given = first_of(attributes, names) if isinstance(attributes, dict) else None
         if given is not None:
-            return percent_or_none(given)
+            level = percent_or_none(given)
+            self._refused["unreadable_fuel"] += level is None
+            return level
         liters, tank = number_or_none(at_path(attributes, "fuel")), self._tank_liters.get(key)
         return None if liters is None or tank is None else liters / tank * 100
 
@@ -285,4 +287,4 @@ class _Positions:
             self._levels.append(VendorLevel(key, at, level))
 
     def page(self, vehicles: Iterable[VendorVehicle], cursor: str | None, remark: str | None) -> VendorPage:
-        return VendorPage(list(vehicles), self._fixes, cursor, False, self._refused, self._levels, remark)
+        return VendorPage(list(vehicles), self._fixes, cursor, False, +self._refused, self._levels, remark)

@@ -112,3 +112,21 @@ def test_motive_s_webhook_takes_any_time_too(at: object) -> None:
     body = {"action": "vehicle_location_updated", "vehicle_id": 7, "lat": 41.5, "lon": "-88.1", "located_at": at}
     page = VENDORS["motive"]().read_inbound(InboundRequest({}, {}, json.dumps(body).encode()), ACCESS)
     assert [fix.recorded_at for fix in page.fixes] == [datetime(2026, 11, 25, 20, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize("kind", RECORD)
+def test_a_fuel_level_that_is_no_number_costs_itself_and_is_counted(kind: str) -> None:
+    told = {
+        "samsara": {"fuelPercents": [{"time": AT, "value": "full"}]},
+        "traccar": {"attributes": {"fuelLevel": "full"}},
+        "eld": {"fuel_percent": "full"},
+    }
+    record = RECORD[kind](1, AT) | told.get(kind, {})
+    if kind == "motive":
+        record["vehicle"]["current_location"]["fuel_primary_remaining_percentage"] = "full"
+    pages = answers(kind, [record])
+    if kind == "geotab":
+        pages[1]["result"]["data"] = [{"device": {"id": "b1"}, "dateTime": AT, "data": "full"}]
+    page = asyncio.run(VENDORS[kind]().poll(None, ACCESS, Answers(pages)))
+    assert [fix.fuel_percent for fix in page.fixes] == [None]
+    assert page.refused == {"unreadable_fuel": 1}
