@@ -13,7 +13,7 @@ position of each unit, in pages if `page` and `pages` are given.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
@@ -22,8 +22,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from domain import clock
-from domain.connectors.values import is_false, number_or_none, percent_or_none, read_document, text_or_none
-from domain.connectors.values import moment_or_none as unit_moment
+from domain.connectors.values import (
+    is_false,
+    moment_or_none,
+    number_or_none,
+    percent_or_none,
+    read_document,
+    text_or_none,
+)
 from domain.connectors.vendor import (
     MPH_PER_KMH,
     MPH_PER_KNOT,
@@ -38,6 +44,7 @@ from domain.connectors.vendor import (
     VendorPage,
     VendorVehicle,
 )
+from domain.telematics.arrivals import FURTHEST_AHEAD
 
 _PREVIEWED = 3
 _ABOUT_NOW = timedelta(minutes=15)
@@ -272,10 +279,10 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
         return None
     vehicle = VendorVehicle(key, name, text_or_none(value(description.vin)))
     latitude, longitude = number_or_none(value(description.latitude)), number_or_none(value(description.longitude))
-    at = unit_moment(value(description.time), zone)
+    at = _moment_of_unit(value(description.time), zone)
     share = percent_or_none(value(description.fuel_percent))
     percent = None if share is None else share * _PERCENT[description.fuel_unit]
-    measured_at = unit_moment(value(description.fuel_time), zone) if description.fuel_time else None
+    measured_at = _moment_of_unit(value(description.fuel_time), zone) if description.fuel_time else None
     if at is None or latitude is None or longitude is None or is_false(value(description.valid)):
         return _Unit(vehicle, None, _level(key, measured_at or at, percent))
     speed = number_or_none(value(description.speed))
@@ -289,6 +296,17 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
         fuel_measured_at=measured_at,
     )
     return _Unit(vehicle, fix, _level(key, measured_at, percent))
+
+
+def _moment_of_unit(value: object, zone: tzinfo) -> datetime | None:
+    """The moment in a value. While clocks go back, a local time without an offset has two: the later one counts, unless
+    it is still to come."""
+    at = moment_or_none(value, zone)
+    if at is None:
+        return None
+    again = at.astimezone(zone).replace(fold=1).astimezone(UTC)
+    is_one = again == at or moment_or_none(value) == at  # or its offset is written
+    return at if is_one or again > clock.now() + FURTHEST_AHEAD else again
 
 
 def _has_unreadable_fuel(description: UnitDescription, unit: Any) -> bool:

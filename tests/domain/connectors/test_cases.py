@@ -107,3 +107,24 @@ def test_a_test_shows_that_a_time_is_of_another_zone(zone: str, age: str) -> Non
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clock, "now", lambda: moment)
         assert age in asyncio.run(VENDORS["eld"]().test(access, Answers([{"units": [unit]}])))
+
+
+@pytest.mark.parametrize(
+    ("now", "told", "at"),
+    [
+        ("06:31", "2026-11-01 01:30:00", "06:30"),  # for the first time: the second one is still to come
+        ("07:31", "2026-11-01 01:30:00", "07:30"),
+        ("08:31", "2026-11-01 02:30:00", "08:30"),
+        ("07:31", "2026-11-01 01:30:00-05:00", "06:30"),
+        ("07:31", "2026-11-01 06:30:00Z", "06:30"),
+        ("06:01", "2026-11-01 00:59:00", "05:59"),
+    ],
+)
+def test_a_local_time_of_the_hour_that_comes_twice_is_the_newest_that_has_come(now: str, told: str, at: str) -> None:
+    """In Chicago clocks go back at 2:00 on 1 November 2026, which is 7:00 UTC."""
+    unit = {"truck_number": "4101", "coordinates": {"lat": 41.5, "lng": -88.1}, "timestamp": told}
+    access = Access("http://vendor", {"api_key": "k", "description": '{"time_zone": "America/Chicago"}'})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clock, "now", lambda: datetime.fromisoformat(f"2026-11-01T{now}:00Z"))
+        page = asyncio.run(VENDORS["eld"]().poll(None, access, Answers([{"units": [unit]}])))
+    assert [fix.recorded_at for fix in page.fixes] == [datetime.fromisoformat(f"2026-11-01T{at}:00Z")]
