@@ -187,7 +187,7 @@ _DUE = Statement(
     DueFiling,
     "SELECT company_id, quarter FROM ifta_filings f WHERE reopened_at IS NULL AND filed_at > %(since)s"
     f" AND (compared_at IS NULL OR compared_at < %(before)s) AND {is_at_work('f.company_id')}"
-    " ORDER BY random() LIMIT %(limit)s",
+    " ORDER BY random(), id LIMIT %(limit)s",
 )
 """In any order: one that takes minutes, or fails each time, does not always come before the others."""
 _NOTE = Command("UPDATE ifta_filings SET compared_at = %s, changes = %s, is_to_amend = %s WHERE id = %s")
