@@ -44,7 +44,6 @@ from domain.connectors.vendor import (
     VendorPage,
     VendorVehicle,
 )
-from domain.telematics.arrivals import FURTHEST_AHEAD
 
 _PREVIEWED = 3
 _ABOUT_NOW = timedelta(minutes=15)
@@ -301,6 +300,8 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
 def _moment_of_unit(value: object, zone: tzinfo) -> datetime | None:
     """The moment in a value. While clocks go back, a local time without an offset has two: the later one counts, unless
     it is still to come."""
+    from domain.telematics.arrivals import FURTHEST_AHEAD  # loads numpy, which commands about connectors do not need
+
     at = moment_or_none(value, zone)
     if at is None:
         return None
