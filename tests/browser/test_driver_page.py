@@ -82,12 +82,15 @@ class OldPhone:
         self.go_online()
 
     def go_online(self) -> None:
+        self._context.unroute_all()
         self._context.set_offline(False)
         self._network.send("Network.emulateNetworkConditions", SLOW)
 
     def go_offline(self) -> None:
         self._context.set_offline(True)
         self._network.send("Network.emulateNetworkConditions", SLOW | {"offline": True})
+        # a page that is opened now may send an answer before the browser has told its network of that page
+        self._context.route("**", lambda route: route.abort("internetdisconnected"))
 
 
 def rename_table(service: Service, name: str, new_name: str) -> None:
