@@ -111,7 +111,14 @@ _USERS = (
 _LIST = Statement(
     StoredUser, f"{_USERS} WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email"
 )
-_BY_EMAIL = Scalar(UUID, "SELECT id FROM users WHERE email = %s")
+
+
+class _Found(NamedTuple):
+    id: UUID
+    company_id: UUID | None
+
+
+_BY_EMAIL = Statement(_Found, "SELECT id, company_id FROM users WHERE email = %s")
 
 
 class _Removed(NamedTuple):
@@ -129,13 +136,12 @@ def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUs
 
 def find_user(connection: Connection, email: str) -> UUID:
     """The user's id. Raises UnknownUser, and MovedCompany for a user who signs in to another cell."""
-    user_id = _BY_EMAIL.first(connection, (tidy_email(email),))
-    if user_id is None:
+    found = _BY_EMAIL.first(connection, (tidy_email(email),))
+    if found is None:
         raise UnknownUser(email)
-    company_id = company_of_user(connection, email)
-    if company_id is not None:
-        require_not_fenced(connection, company_id)
-    return user_id
+    if found.company_id is not None:
+        require_not_fenced(connection, found.company_id)
+    return found.id
 
 
 def remove_user(connection: Connection, user_id: UUID, by: Actor) -> None:

@@ -292,14 +292,14 @@ def settle_deliveries(
     numbers = [outcome.claimed.number for outcome in outcomes]
     asked = {"endpoint_id": endpoint_id, "numbers": numbers, "outcomes": as_json(documents)}
     ended = set(_LOG_AND_END.all(connection, asked))
-    outcomes = [outcome for outcome in outcomes if (outcome.claimed.number, outcome.claimed.attempt) in ended]
+    held = [pair for pair in zip(outcomes, documents, strict=True) if (pair[1]["number"], pair[1]["attempt"]) in ended]
     with in_index_order(connection):
-        for document in documents:
-            holds = (document["number"], document["attempt"]) in ended
-            if holds and document["retry_at"] is not None and document["route_id"] is not None:
+        for _, document in held:
+            if document["retry_at"] is not None and document["route_id"] is not None:
                 _DELAY_NEXT.execute(connection, {**document, "endpoint_id": endpoint_id})
-    if endpoint is None or not outcomes:
+    if endpoint is None or not held:
         return None
+    outcomes = [outcome for outcome, _ in held]
     has_failed = all(outcome.error is not None for outcome in outcomes)
     failing_since = (endpoint.failing_since or now) if has_failed else None
     if failing_since != endpoint.failing_since and endpoint.disabled_at is None:
