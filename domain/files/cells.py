@@ -79,7 +79,8 @@ def _texts(written: str, cells: Sequence[Cell], empty: Any) -> list[Any] | None:
 
 
 def _plain_numbers(written: str, cells: Sequence[Cell], empty: Any, *, is_amount: bool) -> list[Any] | None:
-    """Numbers of digits, a point and a minus. Raises ValueError for others made of them."""
+    """The numbers of a column whose cells have only digits, points and minus signs. None if a cell has anything else,
+    or is too long. Raises ValueError for a cell such as 1.2.3."""
     digits = written.replace(".", "").replace("-", "")
     longest = max(map(len, cells), default=0)  # type: ignore[arg-type]
     if (digits and not (digits.isascii() and digits.isdigit())) or longest > _MOST_PLAIN_CHARACTERS:

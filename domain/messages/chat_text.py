@@ -1,5 +1,5 @@
-"""Keeps the names in a text from acting in a chat: they mention nobody, and are no Markdown. And tells how long a text
-may be."""
+"""Fits texts to the gateways that take them: names mention nobody in a chat and are no Markdown, and no text is longer
+than its gateway takes."""
 
 import re
 

@@ -416,7 +416,8 @@ _ask_system = socket.getaddrinfo
 
 
 def _look_up(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> list[Any]:
-    """`socket.getaddrinfo` that ends within the time during a hand-over; the system's resolver would not."""
+    """Stands in for `socket.getaddrinfo`. During a hand-over it ends within the time of the attempt, which the system's
+    resolver may exceed."""
     guard = _current.get()
     if guard is None or not host:
         return _ask_system(host, port, family, type, proto, flags)

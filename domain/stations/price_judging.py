@@ -149,7 +149,8 @@ _NO_ROWS: Places = np.empty(0, np.intp)
 
 
 def _firsts(prices: FilePrices, rows: Places) -> Places:
-    """The row that counts for the station and moment of each row of the file, among `rows`; any other is its own."""
+    """The number of the row that counts in the place of each row of the file. Of the `rows` of one station and moment
+    one counts. A row that is not among `rows` counts by itself."""
     times, numbers = prices.times[rows], prices.numbers[rows]
     order = np.lexsort((prices.ranks[rows], times, numbers))
     times, numbers, rows = times[order], numbers[order], rows[order]
@@ -342,7 +343,8 @@ class _Groups:
 
 
 def _fresh_prices(one: PriceImport, without: Container[str] = ()) -> Iterator[tuple[CodedStation, float]]:
-    """The stations in use whose stored retail price is not too old, but for those of the ids `without`."""
+    """The stations in use whose stored retail price is not too old, each with that price. Stations whose ids are in
+    `without` are left out."""
     since = one.now - STALE_AFTER
     for station in one.finder.stations.values():
         price, at = station.retail_price, station.priced_at
