@@ -130,7 +130,9 @@ class Journeys:
 
     def _enter_arrival(self, journey: Journey) -> None:
         assert journey.load is not None
-        fields = {"what": "arrival 0", "at": datetime.now(UTC).isoformat(), "reason": "he says he is there"}
+        at = datetime.now(UTC)
+        journey.clock = max(at, journey.clock or at)  # fixes from before the arrival say nothing of the stops behind it
+        fields = {"what": "arrival 0", "at": at.isoformat(), "reason": "he says he is there"}
         status = self._clients.submit(
             journey.account.company_id, f"/routes/{journey.load.route_id}/stop-event", **fields
         )

@@ -124,7 +124,7 @@ class Journey:
     fixes: list[dict[str, Any]] = field(default_factory=list)
     """Positions that the feed has not accepted yet: they are sent again until it does."""
     clock: datetime | None = None
-    """The time of the truck's last position."""
+    """The time of the truck's last position, or of the arrival that a dispatcher entered."""
     place: str = ""
     """The name of the place where the truck stands."""
     leg: Literal["none", "pushed", "at first", "at last"] = "none"
