@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import secrets
+from uuid import UUID
 
 
 def new_token() -> str:
@@ -14,10 +15,20 @@ def hash_of_token(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
-def form_token(token: str) -> str:
-    """The token for forms in the browser with this cookie. The cookie cannot be made from it."""
-    return hmac.new(token.encode(errors="replace"), b"form", hashlib.sha256).hexdigest()
+_FORM_CHARACTERS = 64
+
+
+def form_token(token: str, company_id: UUID | None = None) -> str:
+    """The token for forms in the browser with this cookie. The cookie cannot be made from it. `company_id` is the
+    company of the page, where the person may choose another one."""
+    digits = hmac.new(token.encode(errors="replace"), b"form", hashlib.sha256).hexdigest()
+    return f"{digits}{company_id.hex}" if company_id is not None else digits
 
 
 def is_form_token(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="replace"), form_token(token).encode())
+    return hmac.compare_digest(given[:_FORM_CHARACTERS].encode(errors="replace"), form_token(token).encode())
+
+
+def is_of_company(given: str, company_id: UUID) -> bool:
+    """False for the token of a form on a page of another company."""
+    return given[_FORM_CHARACTERS:] in ("", company_id.hex)

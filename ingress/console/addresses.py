@@ -35,6 +35,7 @@ from ingress.console.browser import (
     read_form,
     read_query,
     require_file,
+    sent_form_token,
 )
 from ingress.console.console import Console, console_of
 from ingress.console.downloads import Download
@@ -212,7 +213,8 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
     then on, unless it fails."""
 
     async def endpoint(request: Request) -> Response:
-        _require_own_form(request, request.headers.get(FORM_HEADER, ""))
+        form = read_query(request)
+        _require_own_form(request, sent_form_token(request, Form()))
         require_file(request)
         console = console_of(request)
 
@@ -220,7 +222,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
             check(page)
             return Response()
 
-        answer = partial(answer_signed_in, request, form=read_query(request), by=by, is_hidden=True)
+        answer = partial(answer_signed_in, request, form=form, by=by, is_hidden=True)
         checked = await in_page_threads(request, partial(answer, check_sender))
         if checked.status_code != 200 or "HX-Redirect" in checked.headers:
             return checked
@@ -306,9 +308,6 @@ def open_page_at(path: str, show: OpenHandler, act: OpenAction) -> Route:
 
 # --- Forms -------------------------------------------------------------------------------------------------------
 
-FORM_HEADER = "X-Form-Token"
-"""The header with the form's token for a body that is a file."""
-
 
 async def _read_checked_form(request: Request) -> Form:
     """Read the form, which must come from a page of ours in the browser that got it. Raises Refused for another site's
@@ -320,7 +319,7 @@ async def _read_checked_form(request: Request) -> Form:
             form = await read_form(request, console.settings.body_timeout_seconds)
     except TooLarge:
         raise BadForm(f"the form is too large: {MAX_FORM_BYTES >> 10} KiB are the limit") from None
-    _require_own_form(request, form.text("form_token"))
+    _require_own_form(request, sent_form_token(request, form))
     return form
 
 

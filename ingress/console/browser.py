@@ -160,6 +160,14 @@ def read_query(request: Request) -> Form:
     return _form_of(request.scope["query_string"].decode("ascii", errors="replace"))
 
 
+FORM_HEADER = "X-Form-Token"
+"""The header with the form's token for a body that is a file, and for a part that updates itself."""
+
+
+def sent_form_token(request: Request, form: Form) -> str:
+    return form.text("form_token") or request.headers.get(FORM_HEADER, "")
+
+
 def is_from_our_pages(request: Request) -> bool:
     """False if the browser says that another site sent the request. A browser that says nothing must show the form's
     token."""

@@ -10,7 +10,7 @@ from domain import clock
 from domain.accounts.attempts import site_of
 from domain.accounts.contacts import Contacts
 from domain.accounts.openid import OpenIdProvider
-from domain.accounts.sessions import find_session
+from domain.accounts.sessions import Session, find_session
 from domain.accounts.tokens import form_token, new_token
 from domain.database.connections import Database
 from domain.database.options import SERVING
@@ -108,7 +108,9 @@ class Console:
         and any site could sign people out."""
         token = read_cookie(request, SESSION)
         fresh = new_token() if token is None and request.method != "POST" else None
-        context = {"session": None, "section": "", **values, "form_token": form_token(token or fresh or "")}
+        session: Session | None = values.get("session")
+        chosen = session.company_id if session is not None and session.role is Role.OPERATOR else None
+        context = {"session": None, "section": "", **values, "form_token": form_token(token or fresh or "", chosen)}
         response = HTMLResponse(self._templates.get_template(template).render(context), status)
         if fresh is not None:
             set_cookie(request, response, SESSION, fresh)

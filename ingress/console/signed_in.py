@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from domain import clock
 from domain.accounts.sessions import Session, find_session
+from domain.accounts.tokens import is_of_company
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.audit.entries import LONGEST_REASON, Actor
 from domain.database.connections import Connection, Tenant
@@ -26,7 +27,7 @@ from domain.needs.need_counts import count_needs_briefly
 from domain.needs.route_needs import RoutesInNeed
 from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
-from ingress.console.browser import SESSION, Form, read_cookie
+from ingress.console.browser import SESSION, Form, read_cookie, sent_form_token
 from ingress.console.console import Console, console_of
 from ingress.console.navigation import LONGEST_COUNT_MILLISECONDS, ShownGroup, navigation_of
 from ingress.console.refusals import Refused, known, not_found
@@ -50,10 +51,24 @@ class Page:
     @property
     def company_id(self) -> UUID:
         """The company whose pages are shown, the first argument of every query. Raises ChooseCompany if an operator has
-        not chosen one; the page to choose is shown then."""
-        if self.session.company_id is None:
+        not chosen one; the page to choose is shown then. Raises Refused as `chosen_company_id`."""
+        company_id = self.chosen_company_id
+        if company_id is None:
             raise ChooseCompany
-        return self.session.company_id
+        return company_id
+
+    @property
+    def chosen_company_id(self) -> UUID | None:
+        """The company whose pages are shown; None if an operator has not chosen one. Raises Refused for a form, or a
+        part that updates itself, on a page of the company that was chosen before."""
+        chosen = self.session.company_id
+        if chosen is not None and not is_of_company(sent_form_token(self.request, self.form), chosen):
+            raise Refused(
+                409,
+                "You have chosen another company meanwhile",
+                "Nothing was changed. Load the page again: it then shows that company.",
+            )
+        return chosen
 
     @property
     def tenant(self) -> Tenant:

@@ -87,7 +87,7 @@ def _wanted(page: Page, upload: Upload) -> Import:
         file_name=form.text("filename", most=400),
         sender=page.session.email,
         settings=page.console.settings,
-        company_id=page.session.company_id,
+        company_id=page.chosen_company_id,
         environment=Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE,
         takes_retail=page.session.role is Role.OPERATOR,
         contacts=page.console.contacts,
@@ -141,15 +141,15 @@ def _profiles(page: Page, kind: str) -> dict[str, str]:
     """The profiles to choose from, each with its title."""
     if kind == "fills":
         return {name: card.title for name, card in CARDS.items()}
-    if kind != "prices" or page.session.company_id is None:
+    if kind != "prices" or page.chosen_company_id is None:
         return {}
-    kept: list[FileProfile] = kept_profiles(page.connection, page.session.company_id, PRICE_FIELDS.subject)
+    kept: list[FileProfile] = kept_profiles(page.connection, page.chosen_company_id, PRICE_FIELDS.subject)
     return {name: name for name in (*(one.name for one in kept), *BUILT_IN)}
 
 
 def _may_send(page: Page) -> None:
     """Check that no other file of the company is being imported, before one is read. Raises ImportRunning."""
-    import_records.require_none(page.connection, page.session.company_id, now=page.now)
+    import_records.require_none(page.connection, page.chosen_company_id, now=page.now)
 
 
 def show_prices(page: Page) -> Response:

@@ -17,7 +17,7 @@ from domain.accounts.sessions import (
     forget_sessions,
     step_of_code,
 )
-from domain.accounts.tokens import form_token, is_form_token, new_token
+from domain.accounts.tokens import form_token, is_form_token, is_of_company, new_token
 from domain.accounts.users import (
     TOTP_SECRETS,
     UnknownUser,
@@ -179,3 +179,12 @@ def test_a_form_token_belongs_to_one_cookie() -> None:
     assert not is_form_token(form_token(token), new_token())
     assert not is_form_token("\ud800", token)
     assert token not in form_token(token)
+
+
+def test_a_form_token_names_the_company_of_its_page() -> None:
+    token, company_id = new_token(), new_id()
+    named = form_token(token, company_id)
+    assert is_form_token(named, token)
+    assert is_of_company(named, company_id)
+    assert not is_of_company(named, new_id())
+    assert is_of_company(form_token(token), company_id), "a page of no company"

@@ -13,10 +13,11 @@ from domain.accounts.recovery_codes import count_recovery_codes, make_recovery_c
 from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
 from domain.accounts.users import find_user, make_password_link, remove_user, set_totp
 from domain.audit.entries import actions_on_subject
-from domain.ids import shown_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from tests.factories import DOT
 from tests.ingress.console.conftest import PASSWORD, Fields, World, words
+from tests.ingress.console.records import form_of, stored_rows
 
 
 def cookies_of(answer: httpx.Response) -> dict[str, str]:
@@ -347,6 +348,42 @@ def test_an_operator_chooses_whose_pages_to_see(world: World) -> None:
     assert operator.submit("/companies", company_id="cmp_" + "0" * 32).status_code == 404
     assert owner.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 403
     assert owner.get("/companies").status_code == 404
+
+
+def test_a_form_changes_the_company_whose_page_it_stood_on(world: World) -> None:
+    """The operator has chosen another company in another window since: neither company is changed, by no form, no file
+    and no part of a page."""
+    first, second = world.new_fleet(reserve_percent=30), world.new_fleet(reserve_percent=15)
+    operator = world.browser(Role.OPERATOR)
+    operator.submit("/companies", company_id=first.shown_company_id)
+    policy, token = form_of(operator, "/policy"), operator.token
+    operator.submit("/companies", company_id=second.shown_company_id)
+    policies = "SELECT id, reserve_percent, time_zone FROM companies WHERE id = ANY(%s) ORDER BY id"
+    companies = [first.company_id, second.company_id]
+    before = stored_rows(world, policies, companies)
+
+    for path, fields in (
+        ("/vehicles/new", {"unit_number": "777"}),
+        ("/policy", policy),
+        ("/keys", {"name": "TMS", "environment": "live", "scope": "routes:write"}),
+        ("/users", {"email": f"{new_id().hex}@example.com", "role": "owner"}),
+    ):
+        answer = operator.submit(path, token=token, **fields)
+        assert (answer.status_code, "chosen another company meanwhile" in answer.text) == (409, True), path
+    headers = {"Content-Type": "text/csv", "X-Form-Token": token}
+    for path in ("/vehicles/import", "/import?act=import&kind=vehicles"):
+        assert operator.post(path, content=b"unit_number\n778\n", headers=headers).status_code == 409, path
+    part = operator.get("/overview", headers={"HX-Request": "true", "X-Form-Token": token})
+    assert (part.status_code, part.headers["hx-retarget"]) == (409, "#notices")
+
+    assert stored_rows(world, policies, companies) == before
+    made = "SELECT FROM vehicles WHERE company_id = ANY(%s) AND unit_number LIKE '77_'"
+    assert stored_rows(world, made, companies) == []
+
+    operator.look("/vehicles/new")
+    assert operator.submit("/vehicles/new", unit_number="777").status_code == 303
+    choice = operator.submit("/companies", token=token, company_id=first.shown_company_id)
+    assert choice.status_code == 303, "any page may choose a company"
 
 
 def test_nothing_inline_may_run_and_no_page_is_kept(world: World) -> None:
