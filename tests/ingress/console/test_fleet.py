@@ -1,5 +1,6 @@
 """The pages Vehicles and Drivers: searched, edited and retired. `test_csv_files.py` imports and exports them."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -142,6 +143,9 @@ def test_an_edit_does_not_overwrite_a_change_stored_meanwhile(world: World) -> N
     answer = browser.submit("/vehicles/one", **fields | {"mpg": "8"})
     assert answer.status_code == 409
     assert "Somebody else has changed this vehicle in the meantime" in words(answer.text)
+    shown_again = re.findall(r'name="seen" value="(\w+)"', answer.text)
+    answer = browser.submit("/vehicles/one", **fields | {"mpg": "8", "seen": shown_again[0]})
+    assert answer.status_code == 409, "the page that says so does not overwrite it either"
     assert vehicles_of(world, fleet)[0][-1] == 7
 
 

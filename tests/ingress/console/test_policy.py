@@ -105,6 +105,21 @@ def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields,
     assert company(world, fleet, "*") == before
 
 
+def test_a_page_from_before_takes_back_no_change_of_somebody_else(world: World) -> None:
+    fleet = world.new_fleet()
+    ann, bob = world.browser(Role.OWNER, fleet), world.browser(Role.OWNER, fleet)
+    before = form_of(ann, "/policy") | CHOICES
+    assert bob.submit("/policy", **form_of(bob, "/policy") | CHOICES | {"reserve_percent": "22"}).status_code == 303
+
+    for path in ("/policy", "/policy/preview"):
+        answer = ann.submit(path, **before | {"stop_cost": "25"})
+        assert (answer.status_code, "has changed the policy in the meantime" in words(answer.text)) == (409, True), path
+    assert company(world, fleet, "reserve_percent", "stop_cost") == (22, 20)
+
+    assert ann.submit("/policy", **form_of(ann, "/policy") | CHOICES | {"stop_cost": "25"}).status_code == 303
+    assert company(world, fleet, "reserve_percent", "stop_cost") == (22, 25)
+
+
 def test_the_message_address_is_never_shown(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
@@ -125,7 +140,8 @@ def test_the_message_address_is_never_shown(world: World) -> None:
         assert "hunter2" not in world.browser(role, fleet).look("/policy")
     assert browser.submit("/policy", **fields | {"stop_cost": "25"}).status_code == 303
     assert company(world, fleet, "message_url") != (None,), "an empty field keeps it"
-    assert browser.submit("/policy", **fields | {"message_url_removed": "yes"}).status_code == 303
+    removed = form_of(browser, "/policy") | CHOICES | {"message_url_removed": "yes"}
+    assert browser.submit("/policy", **removed).status_code == 303
     assert company(world, fleet, "message_url") == (None,)
 
 

@@ -24,6 +24,7 @@ from ingress.console.addresses import action_at, in_report_threads, page_at
 from ingress.console.record_kinds import as_text
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
+from ingress.console.stale_forms import require_seen, state_of
 
 _ON_PAGE = [field for field in captioned_fields(Policy) if not field.is_replaced]
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
@@ -75,6 +76,7 @@ def _policy(
         labels=_LABELS,
         message_url=_MESSAGE_URL,
         typed=typed,
+        seen=state_of(_stored(company)),
         has_message_url=company.message_url is not None,
         time_zones=_time_zones(),
         may_edit=may_edit,
@@ -103,7 +105,10 @@ class _Typed(NamedTuple):
 
 
 def _read_form(page: Page, company: StoredCompany) -> _Typed:
+    """Read the values of the form. Raises Refused if somebody else has changed the policy since its page was loaded:
+    the fields of that page have the values of before."""
     form, stored = page.form, _stored(company)
+    require_seen(page, stored, "the policy")
     typed = {name: form.text(name, most=4_000) for name in stored}
     given = {name: value for name, value in typed.items() if value != stored[name]}
     lifts_max_stops = "max_stops" in given and not given["max_stops"]

@@ -1,7 +1,6 @@
 """The pages Fleet and Stations: for each kind of record a list to search, and a form to add, edit, retire or remove
 one. `record_kinds` has the differences between vehicles, drivers, stations, deals and taxes."""
 
-import hashlib
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from ingress.console.record_kinds import RECORD_KINDS, AnyRecordKind, RecordKind
 from ingress.console.refusals import Refused
 from ingress.console.savings_chart import PLOT
 from ingress.console.signed_in import Page, see_other
+from ingress.console.stale_forms import state_of
 from ingress.console.tables import Column, ListTable, ShownTable, shown_table
 
 PAGE_SIZE = 50
@@ -183,7 +183,7 @@ def _form(
         kind=kind,
         stored=stored,
         key=key,
-        seen=_state_of(kind, stored),
+        seen=page.form.text("seen") or _state_of(kind, stored),  # a form that was refused is as old as before
         title=kind.title(stored) if stored is not None else f"A new {kind.one}",
         typed=typed,
         is_retired=is_retired,
@@ -232,8 +232,7 @@ def _state_of(kind: RecordKind[Stored, Typed], stored: Stored | None) -> str:
         return ""
     row = stored._asdict()  # type: ignore[attr-defined]  # a NamedTuple, which no bound of a type variable can say
     secrets = {field.name for field in kind.fields if field.kind == "secret"}
-    values = [(name, value) for name, value in row.items() if name not in secrets]
-    return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+    return state_of([(name, value) for name, value in row.items() if name not in secrets])
 
 
 def add(kind: AnyRecordKind, page: Page, by: Actor) -> Response:
