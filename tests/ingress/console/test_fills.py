@@ -54,6 +54,11 @@ def route(world: World, fleet: Fleet, settings: Settings) -> Iterator[UUID]:
         connection.execute("DELETE FROM stations WHERE station_id IN ('S1', 'S2')")
 
 
+def seen_on(browser: Browser, path: str) -> str:
+    """The state of a fill that its form sends back."""
+    return str(re.findall(r'name="seen" value="(\w+)"', browser.look(path))[0])
+
+
 def stored(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
     query = "SELECT gallons, review, decided_by IS NOT NULL FROM fills WHERE company_id = %s ORDER BY gallons"
     return stored_rows(world, query, fleet.company_id)
@@ -76,11 +81,12 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     path = f"/fills/{shown_id('fil', fill_id)}"
     assert "The item is not known" in words(browser.look(path))
     assert "No live route with fills" in words(browser.look("/bought", **NOVEMBER))
-    refused = browser.submit(path, unit="", station="", fuel="", route="")
+    seen = seen_on(browser, path)
+    refused = browser.submit(path, unit="", station="", fuel="", route="", seen=seen)
     assert refused.status_code == 400
     assert "Say which fuel it is." in words(refused.text)
-    assert browser.submit(path, unit="X9", fuel="tractor", route="").status_code == 400
-    assert browser.submit(path, station="S1", fuel="tractor", route="").status_code == 303
+    assert browser.submit(path, unit="X9", fuel="tractor", route="", seen=seen).status_code == 400
+    assert browser.submit(path, station="S1", fuel="tractor", route="", seen=seen).status_code == 303
     assert stored(world, fleet) == [(40.0, [], True), (100.0, [], False)]
 
     html = browser.look("/bought", **NOVEMBER)
@@ -185,6 +191,25 @@ def test_fills_that_wait_for_a_mapping_are_matched_again(world: World, fleet: Fl
     assert browser.submit("/fills/match", environment="live").status_code == 303
     assert "Nothing waits for a person" in words(browser.look("/fills?list=review"))
     assert "1 stop followed" in words(browser.look("/bought", **NOVEMBER))
+
+
+def test_nobody_decides_on_a_fill_that_is_another_one_by_now(world: World, fleet: Fleet) -> None:
+    """The page was loaded before the card corrected the purchase, or before somebody else decided."""
+    ann, bob = world.browser(Role.DISPATCHER, fleet), world.browser(Role.DISPATCHER, fleet)
+    import_file(ann, efs(item="PROD 7", qty="40", amount="150.00"))
+    ((fill_id,),) = stored_rows(world, "SELECT id FROM fills WHERE company_id = %s", fleet.company_id)
+    path = f"/fills/{shown_id('fil', fill_id)}"
+    before = seen_on(ann, path)
+    import_file(bob, efs(item="PROD 7", qty="90", amount="340.00"))
+    refused = ann.submit(path, fuel="tractor", seen=before)
+    assert (refused.status_code, "has changed this fill in the meantime" in words(refused.text)) == (409, True)
+    assert stored(world, fleet)[0][2] is False
+
+    before = seen_on(ann, path)
+    assert bob.submit(path, fuel="def", seen=seen_on(bob, path)).status_code == 303
+    assert ann.submit(path, fuel="tractor", seen=before).status_code == 409
+    assert stored_rows(world, "SELECT fuel FROM fills WHERE id = %s", fill_id) == [("def",)]
+    assert ann.submit(path, fuel="tractor", seen=seen_on(ann, path)).status_code == 303
 
 
 def test_viewers_read_fills_and_change_nothing(world: World, fleet: Fleet) -> None:

@@ -24,6 +24,7 @@ from domain.fills.fill_lists import (
     MOST_COUNTED_FILLS,
     REVIEW_REASONS,
     FillList,
+    ShownFill,
     count_fills,
     list_fills,
     read_fill,
@@ -39,6 +40,7 @@ from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, known
 from ingress.console.report_choices import address_with, named_spans, span_of
 from ingress.console.signed_in import Page, see_other
+from ingress.console.stale_forms import require_seen, state_of
 
 FILLS, STOPS = 100, 100
 """Fills and stops on one page."""
@@ -113,6 +115,7 @@ def show_fill(page: Page, *, fault: str = "", status: int = 200) -> Response:
         section="fills",
         fill=fill,
         shown=shown,
+        seen=state_of(_decided_on(fill)),
         reviews=REVIEW_REASONS,
         flags=FLAG_REASONS,
         fuels=[one for one in Fuel if one is not Fuel.UNKNOWN],
@@ -124,9 +127,18 @@ def show_fill(page: Page, *, fault: str = "", status: int = 200) -> Response:
     )
 
 
+def _decided_on(fill: ShownFill) -> tuple[object, ...]:
+    """The purchase, its matches, and what was decided before: on these a person decides."""
+    told = (fill.bought_at, fill.fuel, fill.gallons, fill.paid_cents, fill.currency)
+    matched = (fill.vehicle_id, fill.station_id, fill.route_id, fill.counter_id, fill.twin_id)
+    return *told, *matched, fill.review, fill.decided_by
+
+
 def decide_fill(page: Page, by: Actor) -> Response:
-    """Confirm the matches, or change them."""
+    """Confirm the matches, or change them. Raises Refused if they, or what the card says, have changed since the page
+    was loaded."""
     fill_id, form = page.id_in_address("fil"), page.form
+    require_seen(page, _decided_on(known(read_fill(page.connection, page.company_id, fill_id))), "this fill")
     fuel, route = form.text("fuel"), form.text("route")
     route_id = read_id("rte", route)
     if fuel not in ("", *Fuel) or (route not in (BY_RULE, NO_ROUTE) and route_id is None):
