@@ -42,6 +42,7 @@ class ShownFill(NamedTuple):
     """A fill with the names of its matches."""
 
     id: UUID
+    environment: str
     bought_at: datetime
     time_zone: str
     has_time: bool
@@ -86,11 +87,11 @@ class ShownFill(NamedTuple):
 
 
 _COLUMNS = """
-    f.id, f.bought_at, f.time_zone, f.has_time, f.profile, f.transaction_number, f.card_last_four, f.unit_number,
-    f.location_name, f.station_code, f.city, f.state, f.item, f.fuel, f.gallons, f.paid_cents, f.currency, f.vehicle_id,
-    v.unit_number AS vehicle_unit, f.station_id, s.name AS station_name, f.route_id, r.external_id AS route_external_id,
-    f.stop_number, w.verdict, f.score, f.miles_from_truck, f.review, f.flags, f.counter_id, f.twin_id,
-    f.driver_name, f.decided_by
+    f.id, f.environment, f.bought_at, f.time_zone, f.has_time, f.profile, f.transaction_number, f.card_last_four,
+    f.unit_number, f.location_name, f.station_code, f.city, f.state, f.item, f.fuel, f.gallons, f.paid_cents,
+    f.currency, f.vehicle_id, v.unit_number AS vehicle_unit, f.station_id, s.name AS station_name, f.route_id,
+    r.external_id AS route_external_id, f.stop_number, w.verdict, f.score, f.miles_from_truck, f.review, f.flags,
+    f.counter_id, f.twin_id, f.driver_name, f.decided_by
 """
 _JOINED = """
     LEFT JOIN vehicles v ON v.id = f.vehicle_id

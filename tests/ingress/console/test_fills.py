@@ -212,6 +212,32 @@ def test_nobody_decides_on_a_fill_that_is_another_one_by_now(world: World, fleet
     assert ann.submit(path, fuel="tractor", seen=seen_on(ann, path)).status_code == 303
 
 
+def test_a_decision_on_a_sandbox_fill_leads_back_to_the_sandbox(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    import_file(browser, efs(item="PROD 7"), environment="sandbox")
+    ((fill_id,),) = stored_rows(world, "SELECT id FROM fills WHERE company_id = %s", fleet.company_id)
+    path = f"/fills/{shown_id('fil', fill_id)}"
+    assert 'href="/fills?environment=sandbox"' in browser.look(path)
+    answer = browser.submit(path, fuel="def", seen=seen_on(browser, path))
+    assert answer.headers["location"] == "/fills?environment=sandbox&list=review&done=decided"
+
+
+def test_every_fill_stands_on_a_page_of_the_list(world: World, fleet: Fleet) -> None:
+    with world.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO fills (id, company_id, environment, profile, key, bought_at, time_zone, has_time, state,"
+            " fuel, gallons, paid_cents, currency, score, review)"
+            " SELECT gen_random_uuid(), %s, 'live', 'efs', n::text, now() - n * interval '1 minute', 'UTC', true,"
+            " 'IN', 'unknown', 90, 33000, 'USD', 0, '{fuel}' FROM generate_series(1, 10350) AS n",
+            (fleet.company_id,),
+        )
+    browser = world.browser(Role.VIEWER, fleet)
+    for which in ("all", "review"):
+        last = browser.look("/fills", list=which, page=103)
+        assert last.count('<a href="/fills/fil_') == 50, "more are counted nowhere, but shown"
+        assert "Older" not in last
+
+
 def test_viewers_read_fills_and_change_nothing(world: World, fleet: Fleet) -> None:
     import_file(world.browser(Role.OWNER, fleet), efs(unit="nobody"))
     viewer = world.browser(Role.VIEWER, fleet)

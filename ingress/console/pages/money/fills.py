@@ -61,7 +61,7 @@ _DONE = {
 
 def show(page: Page) -> Response:
     tenant, which = page.tenant, _LISTS.get(page.form.text("list"), FillList.ALL)
-    number = page.form.number("page", most=MOST_COUNTED_FILLS // FILLS)
+    number = page.form.number("page")
     fills = list_fills(page.connection, tenant, which, limit=FILLS + 1, offset=number * FILLS)
     return page.render(
         "fills.html",
@@ -138,7 +138,8 @@ def decide_fill(page: Page, by: Actor) -> Response:
     """Confirm the matches, or change them. Raises Refused if they, or what the card says, have changed since the page
     was loaded."""
     fill_id, form = page.id_in_address("fil"), page.form
-    require_seen(page, _decided_on(known(read_fill(page.connection, page.company_id, fill_id))), "this fill")
+    fill = known(read_fill(page.connection, page.company_id, fill_id))
+    require_seen(page, _decided_on(fill), "this fill")
     fuel, route = form.text("fuel"), form.text("route")
     route_id = read_id("rte", route)
     if fuel not in ("", *Fuel) or (route not in (BY_RULE, NO_ROUTE) and route_id is None):
@@ -153,7 +154,7 @@ def decide_fill(page: Page, by: Actor) -> Response:
     far_miles = page.console.settings.fill_far_miles
     with page.connection.transaction():  # what fails in it leaves the page its connection
         decide(page.connection, page.company_id, fill_id, decision, by, far_miles=far_miles, now=page.now)
-    return see_other("/fills?list=review&done=decided")
+    return see_other(f"/fills?environment={fill.environment}&list=review&done=decided")
 
 
 # --- Planned against bought --------------------------------------------------------------------------------------
