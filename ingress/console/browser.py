@@ -174,6 +174,10 @@ def is_from_our_pages(request: Request) -> bool:
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
+LONGEST_NEXT = 1_000
+"""Most characters of the address to which signing in leads."""
+
+
 def own_path(path: str) -> str:
     """The path, if it leads to a page of ours; otherwise the first page. Signing in never leads to another site."""
     is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()

@@ -27,7 +27,7 @@ from domain.needs.need_counts import count_needs_briefly
 from domain.needs.route_needs import RoutesInNeed
 from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
-from ingress.console.browser import SESSION, Form, read_cookie, sent_form_token
+from ingress.console.browser import LONGEST_NEXT, SESSION, Form, read_cookie, sent_form_token
 from ingress.console.console import Console, console_of
 from ingress.console.navigation import LONGEST_COUNT_MILLISECONDS, ShownGroup, navigation_of
 from ingress.console.refusals import Refused, known, not_found
@@ -186,7 +186,13 @@ def answer_signed_in(
 def _to_sign_in(request: Request) -> Response:
     if request.headers.get("hx-request") == "true":  # the whole page goes there, not the part
         return Response(headers={"HX-Redirect": "/sign-in"})
-    return see_other(f"/sign-in?next={quote(request.url.path)}" if request.method == "GET" else "/sign-in")
+    return see_other(f"/sign-in?next={quote(_shown_address(request))}" if request.method == "GET" else "/sign-in")
+
+
+def _shown_address(request: Request) -> str:
+    """The path with its query, such as the id of a record or the days of a report; without one that is too long."""
+    path, query = request.url.path, request.url.query
+    return f"{path}?{query}" if query and len(path) + len(query) < LONGEST_NEXT else path
 
 
 def _forbidden(role: str) -> Refused:

@@ -3,6 +3,7 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from html import unescape
 
 import httpx
 import pyotp
@@ -126,6 +127,22 @@ def test_a_form_of_another_site_does_nothing(world: World) -> None:
     for site in ("cross-site", "same-site"):
         browser.headers["Sec-Fetch-Site"] = site
         assert browser.submit("/sign-out").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("/vehicles/one?id=veh_%7B1%7D&done=changed", "/vehicles/one?id=veh_%7B1%7D&done=changed"),
+        ("/ifta?quarter=2026Q3", "/ifta?quarter=2026Q3"),
+        (f"/routes?q={'x' * 1000}", "/routes"),
+    ],
+)
+def test_signing_in_leads_to_the_page_that_was_asked_for_with_its_query(world: World, asked: str, shown: str) -> None:
+    browser = world.browser()
+    sign_in_page = browser.get(asked).headers["location"]
+    browser.look(sign_in_page)
+    next_path = unescape(re.findall(r'name="next" value="([^"]*)"', browser.look(sign_in_page))[0])
+    assert browser.sign_in(world.new_user(), next=next_path).headers["location"] == shown
 
 
 @pytest.mark.parametrize("next_path", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "/\tx"])

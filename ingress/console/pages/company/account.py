@@ -15,7 +15,7 @@ from domain.audit.entries import Actor
 from domain.ids import read_id
 from domain.wording import counted
 from ingress.console.addresses import action_at, in_password_thread, page_at
-from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
+from ingress.console.browser import LONGEST_NEXT, SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.pages.company.sign_in import remember_device
 from ingress.console.refusals import FormFault, Refused, known, not_found
 from ingress.console.signed_in import Page, see_other
@@ -42,7 +42,7 @@ def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
         most_recovery_codes=RECOVERY_CODES,
         done=_DONE.get(page.form.text("done"), ""),
         is_recovered=page.form.text("done") == "recovery",
-        next=own_path(page.form.text("next", most=1000)),
+        next=own_path(page.form.text("next", most=LONGEST_NEXT)),
         fault=fault,
     )
 

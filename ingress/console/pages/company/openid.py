@@ -35,6 +35,7 @@ from domain.wording import counted
 from ingress.console.addresses import awaited_page_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
+    LONGEST_NEXT,
     OPENID,
     SESSION,
     Form,
@@ -55,7 +56,6 @@ log = get_logger(__name__)
 _PATH = "/sign-in/openid"
 _MINUTES = 10
 """Time for the person to sign in at the provider."""
-_LONGEST_NEXT = 1000
 _LONGEST_COOKIE = 3500
 _LONGEST_CODE = 4096
 
@@ -78,7 +78,7 @@ class _Begun(NamedTuple):
 
 
 async def begin(console: Console, request: Request, query: Form) -> Response:
-    next_path = own_path(query.text("next", most=_LONGEST_NEXT))
+    next_path = own_path(query.text("next", most=LONGEST_NEXT))
     return await _begin(console, request, _Begun(new_token(), "", next_path))
 
 

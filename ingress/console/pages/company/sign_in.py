@@ -19,6 +19,7 @@ from domain.wording import counted, sentence
 from ingress.console.addresses import action_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
+    LONGEST_NEXT,
     SESSION,
     Form,
     network_of_client,
@@ -40,7 +41,9 @@ def show(console: Console, request: Request, query: Form) -> Response:
         "openid": "The account signs you in no more, and you are signed out everywhere.",
         "password": "Your password is set: sign in with it.",
     }.get(query.text("done"), "")
-    return console.render(request, "sign_in.html", email="", next=own_path(query.text("next")), done=done, fault="")
+    return console.render(
+        request, "sign_in.html", email="", next=own_path(query.text("next", most=LONGEST_NEXT)), done=done, fault=""
+    )
 
 
 async def act(console: Console, request: Request, form: Form) -> Response:
@@ -60,7 +63,7 @@ def _share_of(console: Console, device: str, form: Form) -> str | None:
 
 
 def _sign_in(console: Console, request: Request, form: Form) -> Response:
-    email, next_path, now = form.text("email"), own_path(form.text("next")), clock.now()
+    email, next_path, now = form.text("email"), own_path(form.text("next", most=LONGEST_NEXT)), clock.now()
 
     answer = sessions.sign_in(
         partial(console.database.transaction, EVERYTHING),
