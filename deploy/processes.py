@@ -139,9 +139,14 @@ class Child:
         """The last line of this life's log with an error, or else the last one that says something."""
         if self.spec.log is None:
             return "see its output"
-        with self.spec.log.open("rb") as log:
-            log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        try:
+            with self.spec.log.open("rb") as log:
+                size = os.fstat(log.fileno()).st_size
+                begin = self.log_offset if self.log_offset <= size else 0  # somebody has emptied it
+                log.seek(max(begin, size - 20_000))
+                lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+        except OSError as error:
+            return f"its log cannot be read ({error.strerror})"
         # Servers say more after the reason of their end, such as "database system is shut down". And PostgreSQL tells
         # early clients as an error that it "is starting up", or what it does then.
         errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith(_NOT_YET))
@@ -155,9 +160,7 @@ class Child:
         now = time.monotonic()
         if self.start_again_at is not None:
             if now >= self.start_again_at:
-                self.start_again_at = None
-                self._start()
-                report(f"{self.spec.name} started again (pid {self.process.pid})")
+                self._start_again(now, report)
             return
         status = self.died()
         if status is None:
@@ -165,10 +168,23 @@ class Child:
         self.kill_group()  # what it leaves behind would work beside its successor
         if now - self.started_at > STEADY_SECONDS:
             self.deaths_in_a_row = 0
+        self._wait_longer(now, f"died ({_how(status)}): {self.last_words()}", report)
+
+    def _start_again(self, now: float, report: Report) -> None:
+        """A machine without memory, processes or files left, or without the folder of logs, refuses it for a while."""
+        try:
+            self._start()
+        except OSError as error:
+            self._wait_longer(now, f"cannot start: {error}", report)
+            return
+        self.start_again_at = None
+        report(f"{self.spec.name} started again (pid {self.process.pid})")
+
+    def _wait_longer(self, now: float, why: str, report: Report) -> None:
         delay = backoff(FIRST_BACKOFF_SECONDS, self.deaths_in_a_row, longest=LONGEST_BACKOFF_SECONDS)
         self.deaths_in_a_row += 1
         self.start_again_at = now + delay
-        report(f"{self.spec.name} died ({_how(status)}): {self.last_words()}; starts again in {delay:g} s")
+        report(f"{self.spec.name} {why}; starts again in {delay:g} s")
 
     def signal(self, number: signal.Signals) -> None:
         if self.died() is None:

@@ -1,12 +1,14 @@
 """Bad luck of the servers and their supervisor: cut short, left over, deaf, asked twice."""
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -142,6 +144,51 @@ def test_processes_left_by_a_dead_child_end_before_it_is_started_again(tmp_path:
         os.kill(pid, signal.SIGKILL)
 
     assert left == []
+
+
+def watched(supervisor: Supervisor, until: Callable[[], bool]) -> None:
+    """Watches until the condition holds, or for three minutes."""
+    deadline = time.monotonic() + 180
+
+    def look() -> None:
+        supervisor.stopping = until() or time.monotonic() > deadline
+
+    supervisor.watch(look)
+
+
+def test_the_others_go_on_while_the_machine_refuses_to_start_one_again(tmp_path: Path) -> None:
+    """Without its folder of logs, memory, processes or files."""
+    logs, lines = tmp_path / "logs", list[str]()
+    logs.mkdir()
+    supervisor = Supervisor(lines.append)
+    supervisor.start([python("steady", "import time; time.sleep(600)", logs)])
+    supervisor.start([python("brief", "pass", logs)])
+    shutil.rmtree(logs)
+    watched(supervisor, lambda: len(lines) > 1)
+    logs.mkdir()
+    supervisor.stopping = False
+    watched(supervisor, lambda: "started again" in lines[-1])
+
+    why = "its log cannot be read (No such file or directory)"
+    assert lines[0] == f"brief died (status 0): {why}; starts again in 0.5 s"
+    assert re.fullmatch(r"brief cannot start: .*No such file or directory: '.*'; starts again in 1 s", lines[1])
+    assert supervisor.children[0].died() is None
+    supervisor.stop()
+
+
+def test_the_last_words_are_found_in_a_log_that_was_emptied_meanwhile(tmp_path: Path) -> None:
+    log, lines = tmp_path / "brief.log", list[str]()
+    log.write_text("said in an earlier life\n" * 100)
+    go = tmp_path / "go"
+    code = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\nprint('why it ended')"
+    supervisor = Supervisor(lines.append)
+    supervisor.start([python("brief", code, tmp_path)])
+    os.truncate(log, 0)
+    go.touch()
+    watched(supervisor, lambda: bool(lines))
+    supervisor.stop()
+
+    assert lines[0] == "brief died (status 0): why it ended; starts again in 0.5 s"
 
 
 def test_the_reason_of_a_failed_start_is_not_hidden_by_later_lines(tmp_path: Path) -> None:
