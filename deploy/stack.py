@@ -35,7 +35,16 @@ METRICS_FILE = "metrics.json"
 
 
 class StackScreen(Terminal):
-    """A terminal that may go away, as with `fuelroute up | head`, without ending the stack."""
+    """A terminal that may go away, as with `fuelroute up | head`, or whose file may lie on a full disk, without ending
+    the stack."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        try:
+            super().print(*objects, **options)
+        except OSError:  # the file keeps the line until it can be written, so the console forgets it
+            self.quiet = True
+            super().print()
+            self.quiet = False
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

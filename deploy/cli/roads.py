@@ -58,11 +58,13 @@ def roads_serve(
     Give its address to the service as FUELROUTE_VALHALLA_URL; `fuelroute up --roads-pbf FILE` does all of it.
     """
     from deploy.road_server.server import RoadServer
+    from deploy.stack import StackScreen
 
     settings = settings_with(data=data, roads_pbf=pbf, roads_host=host, roads_port=port)
     if settings.roads_pbf is None:
         raise CommandFailed("name the extract: --pbf FILE.osm.pbf, or set FUELROUTE_ROADS_PBF")
-    server = RoadServer(settings, settings.roads_pbf, threads=threads or os.cpu_count() or 1, screen=screen)
+    terminal = StackScreen(width=screen.width)
+    server = RoadServer(settings, settings.roads_pbf, threads=threads or os.cpu_count() or 1, screen=terminal)
     raise SystemExit(server.run(wait_minutes=wait_minutes))
 
 

@@ -131,9 +131,9 @@ def workers(
         raise CommandFailed(f"no such queue: {', '.join(unknown) or '(none)'}; choose from {', '.join(QUEUES)}")
     settings = settings_with(worker_threads=threads)
     if processes > 1:
-        from deploy.stack import run_workers
+        from deploy.stack import StackScreen, run_workers
 
-        raise SystemExit(run_workers(settings, chosen, processes, screen=screen))
+        raise SystemExit(run_workers(settings, chosen, processes, screen=StackScreen(width=screen.width)))
     from workers.process import run
 
     process = f"workers-{'-'.join(chosen)}" if len(chosen) < len(QUEUES) else "workers"

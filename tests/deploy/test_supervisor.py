@@ -16,6 +16,7 @@ import pytest
 
 from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import StartFailed, Supervisor
+from deploy.stack import StackScreen, reporting_supervisor
 from domain.database.connections import Connection
 from tests.deploy.test_embedded import is_running, members, python
 from tests.rows import named
@@ -189,6 +190,24 @@ def test_the_last_words_are_found_in_a_log_that_was_emptied_meanwhile(tmp_path: 
     supervisor.stop()
 
     assert lines[0] == "brief died (status 0): why it ended; starts again in 0.5 s"
+
+
+def test_a_full_disk_under_the_output_of_the_stack_ends_nothing(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with open("/dev/full", "w") as full:
+        screen = StackScreen(file=full, width=100)
+        supervisor = reporting_supervisor(screen)
+        supervisor.start([python("brief", "pass", tmp_path)])
+        watched(supervisor, lambda: supervisor.children[0].deaths_in_a_row > 1)
+        supervisor.stop()
+        with output.open("w") as opened:
+            os.dup2(opened.fileno(), full.fileno())  # there is room again
+        screen.print("stopped")
+
+    assert [line.partition(";")[0] for line in output.read_text().splitlines() if "started" not in line] == [
+        *["brief died (status 0): no output"] * 2,
+        "stopped",
+    ]
 
 
 def test_the_reason_of_a_failed_start_is_not_hidden_by_later_lines(tmp_path: Path) -> None:
