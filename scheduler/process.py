@@ -22,7 +22,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.settings import Settings
 from domain.telemetry.health import Health
-from domain.telemetry.logs import get_logger
+from domain.telemetry.logs import get_logger, log_ready
 from domain.telemetry.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES, expose
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
@@ -68,7 +68,7 @@ def run(settings: Settings, health: Health) -> int:
     expose(LEADS)
     LEADS.set(0)
     try:
-        log.info("scheduler.ready")
+        log_ready(__name__, "scheduler.ready")
         while not leadership.try_to_lead():
             state.note_asked()
             if stop.wait(_CANDIDATE_SECONDS):

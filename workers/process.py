@@ -14,7 +14,7 @@ from domain.queue.unfinished_jobs import UnfinishedJobs
 from domain.session_priority import GIVES_WAY, IN_A_HURRY, SessionPriority
 from domain.settings import Settings
 from domain.telemetry.health import Health
-from domain.telemetry.logs import get_logger
+from domain.telemetry.logs import get_logger, log_ready
 from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.context import Context
 from workers.health import add_worker_checks
@@ -53,7 +53,7 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
         presence.start()
         worker.start()
         add_worker_checks(health, broker, worker, presence)
-        log.info("workers.ready", queues=list(queues), threads=settings.worker_threads)
+        log_ready(__name__, "workers.ready", queues=list(queues), threads=settings.worker_threads)
         alive = True
         while alive and not stop.wait(1):
             alive = worker.is_alive()

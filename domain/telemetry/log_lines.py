@@ -63,6 +63,14 @@ def line_writer(name: str) -> structlog.stdlib.BoundLogger:
     return logger
 
 
+def write_ready_line(name: str, event: str, fields: Mapping[str, Any]) -> None:
+    """Writes a line of level info though the settings may ask for less."""
+    logger = logging.getLogger(f"{name}.ready")
+    logger.setLevel(logging.INFO)
+    filtering = structlog.make_filtering_bound_logger(logging.INFO)
+    structlog.wrap_logger(logger, wrapper_class=filtering).info(event, **fields)
+
+
 def _fit_to_be_read(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Makes a line safe to read. Errors quote their input, so secrets are masked in every line, and control characters
     are escaped so that no input forges a line."""

@@ -86,3 +86,10 @@ class _Logger:
 def get_logger(name: str) -> "structlog.stdlib.BoundLogger":
     """The logger of a module: `log = get_logger(__name__)`."""
     return cast("structlog.stdlib.BoundLogger", _Logger(name))
+
+
+def log_ready(name: str, event: str, **fields: Any) -> None:
+    """Logs that a process is ready, whatever the level of the log: `fuelroute up` waits for this line."""
+    from domain.telemetry.log_lines import write_ready_line
+
+    write_ready_line(name, event, fields)

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from domain.errors import FuelrouteError
 from domain.settings import Settings
 from domain.telemetry.health import Health
-from domain.telemetry.logs import get_logger
+from domain.telemetry.logs import get_logger, log_ready
 from ingress.http.connection_limits import Bounds, ConnectionLimiter, ProxyNetworks
 from ingress.http.draining import DrainingServer
 from ingress.http.proxies import behind_proxies
@@ -69,7 +69,7 @@ def serve(
         stopping()
 
     host, port = listener.getsockname()[:2]
-    log.info(f"{name}.ready", host=host, port=port, pid=os.getpid())
+    log_ready(__name__, f"{name}.ready", host=host, port=port, pid=os.getpid())
     limiter: ConnectionLimiter = config.http.limiter  # type: ignore[union-attr]  # of `server_config`
     DrainingServer(config, limiter, drain_seconds=settings.drain_seconds, stopping=stop).run(sockets=[listener])
     log.info(f"{name}.stopped")

@@ -59,7 +59,8 @@ def test_several_workers_of_one_command_take_the_ports_from_the_one_that_is_set(
 def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_path: Path) -> None:
     first = own_port(10)
     everybody = sorted(["ingress", "scheduler", "connectors", *(f"workers-{queue}" for queue in QUEUES)])
-    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}"):
+    quiet = {"FUELROUTE_LOG_LEVEL": "error"}  # `up` waits for lines of the log
+    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}", **quiet):
         eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody)
         (told,) = eventually(lambda: read_json(tmp_path / METRICS_FILE), lambda found: bool(found))
     assert told["targets"] == [f"127.0.0.1:{port}" for port in range(first, first + len(PROCESSES))]

@@ -27,7 +27,7 @@ from domain.database.visibility import NOTHING, of_companies
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
-from domain.telemetry.logs import get_logger
+from domain.telemetry.logs import get_logger, log_ready
 from domain.telemetry.metrics import CONNECTORS_POLLED, expose
 from workers.connectors.poller import Poller
 
@@ -78,7 +78,7 @@ class Pollers:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         health.check_alive("looks", self._looks)
         expose(CONNECTORS_POLLED)
-        log.info("connectors.ready", pid=os.getpid())
+        log_ready(__name__, "connectors.ready", pid=os.getpid())
         while not stop.is_set():
             await self._look()
             try:
