@@ -17,6 +17,7 @@ from domain.settings import Settings
 from tests.conftest import as_superuser
 from tests.debian import program
 from tests.deploy.containers.compose import CONTAINERS, built_in, compose, our_services
+from tests.deploy.kubernetes.manifests import OUTWARD
 
 HERE = Path(__file__).parent
 PROCESSES = [
@@ -71,6 +72,15 @@ def test_the_servers_are_out_of_reach_for_the_proxy_and_strangers() -> None:
         *our_services(),
         *("postgres", "valkey", "prometheus"),
     }
+
+
+def test_every_process_that_calls_the_world_has_a_way_there() -> None:
+    networks = {name: set(service["networks"]) for name, service in compose()["services"].items()}
+
+    assert set(OUTWARD) <= set(our_services())
+    assert [name for name in OUTWARD if "outward" not in networks[name]] == []
+    assert "outward" not in networks["ingress"]  # it answers strangers, and calls nobody
+    assert not (compose()["networks"]["outward"] or {}).get("internal")
 
 
 def test_no_secret_stands_in_the_file() -> None:

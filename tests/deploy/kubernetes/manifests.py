@@ -9,6 +9,15 @@ from typing import Any
 import yaml
 
 KUBERNETES = Path(__file__).parents[3] / "deploy" / "kubernetes"
+OUTWARD = {
+    "workers-messages": "gateways",
+    "workers-webhooks": "endpoints",
+    "connectors": "vendors of telematics",
+    "scheduler": "gateways of operators' notices, SFTP servers with price files, certificates of public addresses",
+    "console": "the provider of OpenID Connect, a vendor of telematics that a person asks",
+}
+"""Kinds of process that call the world, and what each calls there. The others call nothing."""
+
 OVERLAYS = sorted(folder.name for folder in (KUBERNETES / "overlays").iterdir())
 
 Manifest = dict[str, Any]

@@ -13,6 +13,7 @@ from tests.deploy.commands import commands
 from tests.deploy.containers.compose import built_in, our_services
 from tests.deploy.kubernetes.manifests import (
     KUBERNETES,
+    OUTWARD,
     OVERLAYS,
     chooses,
     container,
@@ -247,12 +248,12 @@ def test_pods_are_reached_by_the_proxy_and_by_prometheus_alone(overlay: str) -> 
 
 
 @every_overlay
-def test_only_messages_webhooks_and_connectors_go_into_the_world_and_never_inside(overlay: str) -> None:
+def test_only_processes_that_call_the_world_get_there_and_never_inside(overlay: str) -> None:
     for name in pods(overlay):
         rules = allowed(overlay, name, "egress")
         assert {5432, 6379, 53} <= {port["port"] for rule in rules for port in rule.get("ports", [])}
         worldwide = [block["ipBlock"] for rule in rules for block in rule.get("to", []) if "ipBlock" in block]
-        assert bool(worldwide) == (name in ("workers-messages", "workers-webhooks", "connectors"))
+        assert bool(worldwide) == (name in OUTWARD), name
         for block in worldwide:
             inside = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "127.0.0.0/8"}
             assert inside <= set(block["except"]) or {"fc00::/7", "fe80::/10", "::1/128"} <= set(block["except"])
