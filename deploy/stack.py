@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 from pydantic import SecretStr
@@ -96,7 +97,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         guests = [fork("demo", _run_demo, known, screen, fleet)] if demo else []
         if fleet and has_demo:
             guests.append(fork("fleet", _drive_fleet, known, screen))
-        life.callback(_end_guests, guests)  # before the servers that they use are stopped
+        life.callback(end_guests, guests)  # before the servers that they use are stopped
         supervisor.watch(lambda: _forget_ended(guests, screen))
     return 0
 
@@ -344,9 +345,17 @@ def _forget_ended(guests: list[Forked], screen: Terminal) -> None:
             _say_that_demo_failed(screen, f"its process {guest.pid} ended with status {guest.returncode}")
 
 
-def _end_guests(guests: Sequence[Forked]) -> None:
+GUEST_SECONDS = 2.0
+"""Time for a guest to end. One that somebody has frozen does not, and would keep the stack from its own end."""
+
+
+def end_guests(guests: Sequence[Forked]) -> None:
     for guest in guests:
         guest.terminate()
+    for guest in guests:
+        with suppress(TimeoutExpired):
+            guest.wait(GUEST_SECONDS)
+        guest.kill()
         guest.wait()
 
 

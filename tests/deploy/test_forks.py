@@ -14,6 +14,7 @@ from deploy import forks
 from deploy.embedded.folders import DataFolder
 from deploy.forks import answer_of_fork, fork_command
 from deploy.processes import FUELROUTE, Spec
+from deploy.stack import end_guests
 from domain.database.connections import DatabaseProblem
 from tests.deploy.test_embedded import is_running
 from tests.forking import fork
@@ -95,6 +96,17 @@ def ask_forks(_: Path) -> list[str]:
     except DatabaseProblem as error:
         return [answer_of_fork(str.upper, "answered"), str(error)]
     return []
+
+
+def end_a_frozen_guest(_: Path) -> list[int | None]:
+    guests = [forks.fork("guest", time.sleep, 600) for _ in range(2)]
+    os.kill(guests[0].pid, signal.SIGSTOP)
+    end_guests(guests)
+    return [guest.returncode for guest in guests]
+
+
+def test_a_frozen_guest_does_not_keep_the_stack_from_its_end(tmp_path: Path) -> None:
+    assert seen_by_parent(end_a_frozen_guest, tmp_path) == [-signal.SIGKILL, -signal.SIGTERM]
 
 
 def test_its_answer_and_its_error_reach_the_parent(tmp_path: Path) -> None:
