@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, superuser
-from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
+from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis, write_private
 from deploy.forks import Forked, answer_of_fork, fork, fork_command, load_service
 from deploy.processes import FUELROUTE, Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
@@ -53,7 +53,7 @@ class StackScreen(Terminal):
 
 
 def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool = True) -> int:
-    """Runs until Ctrl-C or SIGTERM. Returns the exit status. Raises AlreadyRunning, EmbeddedUnavailable,
+    """Runs until Ctrl-C or SIGTERM. Returns the exit status. Raises AlreadyRunning, EmbeddedUnavailable, NoContactKey,
     DatabaseProblem, RedisProblem, PortTaken, TwoValhallas or StartFailed if it cannot start; the command prints the
     text. `fleet`: a demo has its living fleet."""
     require_one_valhalla(settings)
@@ -140,18 +140,26 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
     return 0
 
 
+class NoContactKey(FuelrouteError):
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            f"{file} is empty, and contacts are sealed with the key that stood there: put its copy back. Without a copy"
+            " delete the file, so that a new key is made, and import contacts again"
+        )
+
+
 def contact_key(settings: Settings, data: Path) -> dict[str, str]:
     """The variable with the processes' key for contacts: a key in the folder of the embedded database, made at its
-    first start. For a database elsewhere the operator sets the key."""
+    first start. For a database elsewhere the operator sets the key. Raises NoContactKey if the key's file is empty."""
     if settings.contact_key is not None or settings.database_url is not None:
         return {}
     file = data / CONTACT_KEY_FILE
     if not file.exists():
-        fresh = file.with_suffix(".new")
-        with open(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as new:
-            new.write(base64.urlsafe_b64encode(secrets.token_bytes(32)))
-        fresh.replace(file)
-    return {"FUELROUTE_CONTACT_KEY": file.read_text()}
+        write_private(file, base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+    key = file.read_text()
+    if not key.strip():
+        raise NoContactKey(file)
+    return {"FUELROUTE_CONTACT_KEY": key}
 
 
 def reporting_supervisor(screen: Terminal) -> Supervisor:

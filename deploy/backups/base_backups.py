@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from deploy.backups.archive import ArchiveUnusable, Identity, claim_folder, identity_of, superuser, wal_files
-from deploy.embedded import EmbeddedPostgres, write_private
+from deploy.embedded import EmbeddedPostgres, sync_names, write_private
 from deploy.embedded.servers import server_environment
 from deploy.processes import open_private
 from domain.accounts.contacts import Contacts
@@ -179,12 +179,3 @@ def _first_segment(cluster: Path) -> str:
     label = (cluster / "backup_label").read_text()
     (name,) = _FIRST_SEGMENT.findall(label)
     return str(name)
-
-
-def sync_names(folder: Path) -> None:
-    """Waits until the names in a folder are on disk."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deploy.backups.archive import segment_of, superuser, wal_files
-from deploy.backups.base_backups import CLUSTER, Backup, Progress, list_backups, sync_names
-from deploy.embedded import EmbeddedPostgres, running, write_private
+from deploy.backups.base_backups import CLUSTER, Backup, Progress, list_backups
+from deploy.embedded import EmbeddedPostgres, running, sync_names, write_private
 from deploy.embedded.folders import make_closed
 from deploy.processes import StartFailed
 from domain.accounts.contacts import Contacts

@@ -3,7 +3,7 @@
 The servers run as our own children in the foreground, listen on unix sockets only, and keep their data in one folder.
 The folder is private, and so are the servers' settings: no other user can read them, and no folder above is changed."""
 
-from deploy.embedded.folders import AlreadyRunning, DataFolder, EmbeddedUnavailable, write_private
+from deploy.embedded.folders import AlreadyRunning, DataFolder, EmbeddedUnavailable, sync_names, write_private
 from deploy.embedded.postgres import EmbeddedPostgres
 from deploy.embedded.servers import running
 from deploy.embedded.valkey import EmbeddedRedis
@@ -15,5 +15,6 @@ __all__ = [
     "EmbeddedRedis",
     "EmbeddedUnavailable",
     "running",
+    "sync_names",
     "write_private",
 ]

@@ -83,12 +83,25 @@ def make_closed(data: Path, *folders: Path) -> None:
 
 
 def write_private(file: Path, content: str) -> None:
-    """Replaces a file as a whole; only its owner can read it."""
+    """Replaces a file as a whole; only its owner can read it. It is on disk when this returns, since one that a power
+    failure left empty may be a key."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)
     with open(fresh, "x", opener=open_private) as opened:
         opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
     fresh.replace(file)
+    sync_names(file.parent)
+
+
+def sync_names(folder: Path) -> None:
+    """Waits until the names in a folder are on disk."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from deploy.embedded import AlreadyRunning, DataFolder, EmbeddedPostgres, EmbeddedRedis, EmbeddedUnavailable, running
 from deploy.processes import Spec, StartFailed, Supervisor
-from deploy.stack import contact_key
+from deploy.stack import NoContactKey, contact_key
 from domain.queue.redis_clients import check_redis, redis_client
 from domain.settings import CONTACT_KEY_FILE, Settings
 from tests.servers import CopiedPostgres
@@ -64,6 +64,29 @@ def test_the_stack_makes_one_key_for_contacts_and_keeps_it_to_its_owner(tmp_path
     assert (tmp_path / CONTACT_KEY_FILE).stat().st_mode & 0o777 == 0o600
     for own in (Settings(database_url="postgresql://elsewhere/db"), Settings(contact_key=SecretStr(given))):
         assert contact_key(own, tmp_path / "nowhere") == {}
+
+
+def test_a_new_key_is_on_disk_before_anything_is_sealed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = list[str]()
+
+    def sync(opened: int) -> None:
+        at = Path(f"/proc/self/fd/{opened}").resolve()
+        synced.append(at.read_text() if at.is_file() else str(at))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    key = contact_key(Settings(), tmp_path)["FUELROUTE_CONTACT_KEY"]
+
+    assert synced == [key, str(tmp_path.resolve())]
+
+
+def test_an_empty_key_is_not_taken_for_none(tmp_path: Path) -> None:
+    """Contacts would be stored in plain text, and those that are sealed reach nobody."""
+    (tmp_path / CONTACT_KEY_FILE).write_text("\n")
+
+    with pytest.raises(NoContactKey, match="put its copy back"):
+        contact_key(Settings(), tmp_path)
 
 
 def test_redis_keeps_its_data_and_never_evicts(tmp_path: Path) -> None:
