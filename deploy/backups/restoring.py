@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,17 @@ class DamagedBackup(RestoreFailed):
 
     def __init__(self, file: Path, fault: str) -> None:
         super().__init__(f"the backup is damaged: {file} {fault}. Choose another one with --backup")
+
+
+class DamagedArchive(RestoreFailed):
+    """The log of the archive cannot be replayed to its end."""
+
+    def __init__(self, ends_at: datetime) -> None:
+        super().__init__(
+            "the archive is damaged: a part of it is missing or has changed, so the changes after"
+            f" {ends_at} would be lost. Choose a backup that was made later with --backup, or restore what stands"
+            " before the damage with --until-damage"
+        )
 
 
 class Restored(NamedTuple):
@@ -78,11 +89,18 @@ def check_contact_key(backup: Backup, keys: str | None) -> None:
 
 @contextmanager
 def restored_database(
-    folder: Path, data: Path, backup: Backup, *, at: datetime | None, contact_key: str | None, progress: Progress
+    folder: Path,
+    data: Path,
+    backup: Backup,
+    *,
+    at: datetime | None,
+    contact_key: str | None,
+    progress: Progress,
+    until_damage: bool = False,
 ) -> Iterator[tuple[str, Restored]]:
     """Restores into the folder `data`, which must be new or empty. Gives the URL of the restored database, at the
-    current schema, for the block's last changes; after the block the folder is complete. Raises RestoreFailed, or
-    DamagedBackup if a file has changed."""
+    current schema, for the block's last changes; after the block the folder is complete. Raises RestoreFailed,
+    DamagedBackup if a file has changed, or DamagedArchive, unless it is restored `until_damage`."""
     data = data.absolute()
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
         raise RestoreFailed(f"{data} is not empty: choose a new folder, so that nothing is overwritten")
@@ -90,13 +108,16 @@ def restored_database(
     fresh = Path(tempfile.mkdtemp(prefix=f".{data.name}-restoring-", dir=data.parent))
     try:
         _copy_cluster(folder / "backups" / backup.name / CLUSTER, fresh / CLUSTER, progress)
-        _copy_log(folder, backup, fresh / CLUSTER, progress)
+        written = _copy_log(folder, backup, fresh / CLUSTER, progress)
         progress("replaying the log", 0, 0)
         if contact_key is not None:
             write_private(fresh / CONTACT_KEY_FILE, contact_key)
         with _recovered(fresh, at) as url:
+            last_change_at = _last_change_at(fresh) or backup.finished_at
+            if at is None and not until_damage and not _is_whole(written, _end_of_log(fresh / CLUSTER)):
+                raise DamagedArchive(last_change_at)
             migrate(url)
-            yield url, Restored(backup, _last_change_at(fresh) or backup.finished_at)
+            yield url, Restored(backup, last_change_at)
         fresh.rename(data)
         sync_names(data.parent)
     except OSError as error:
@@ -149,9 +170,9 @@ def _manifest(file: Path) -> dict[str, tuple[int, str]]:
     return files
 
 
-def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -> None:
+def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -> dict[str, int]:
     """Brings the write-ahead log to where PostgreSQL finds it: the part in the base backup, and the archive from there
-    on. If both have a piece, the longer one is taken."""
+    on. If both have a piece, the longer one is taken. Returns the number of bytes in each piece."""
     pieces = list((folder / "backups" / backup.name / CLUSTER / "pg_wal").glob("[0-9A-F]*"))
     pieces += [file for file in wal_files(folder) if segment_of(file) >= backup.first_segment]
     written: dict[str, int] = {}
@@ -162,6 +183,34 @@ def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -
             (cluster / "pg_wal" / segment_of(piece)).write_bytes(content)
             written[segment_of(piece)] = length
         progress("copying the log", number * len(content), len(pieces) * len(content))
+    return written
+
+
+_PIECE_BYTES = 16 << 20
+_CUT_BYTES = 1 << 20
+"""A kill cuts off the last record of the log, which may begin in the piece before. No record has so many bytes."""
+
+
+def _is_whole(written: Mapping[str, int], end: int) -> bool:
+    """False if a part of the log lies behind the place where its replay came to an end. PostgreSQL takes a missing or
+    damaged piece for the end of the log, and says nothing."""
+    pieces = {_PIECE_BYTES * _number(name): length for name, length in written.items() if length and "." not in name}
+    behind = sum(max(0, begin + length - max(begin, end)) for begin, length in pieces.items())
+    has_gap = len(pieces) <= (max(pieces) - min(pieces)) // _PIECE_BYTES
+    is_far = max(pieces) - end > _PIECE_BYTES
+    return behind <= (0 if has_gap or is_far else _CUT_BYTES)
+
+
+def _number(segment: str) -> int:
+    """The number of a piece of the log. Its name has eight digits of the timeline before two parts of that number."""
+    return int(segment[8:16], 16) * ((1 << 32) // _PIECE_BYTES) + int(segment[16:], 16)
+
+
+def _end_of_log(cluster: Path) -> int:
+    """The place up to which the log was replayed: there the database began its new life."""
+    history = max((cluster / "pg_wal").glob("*.history"))
+    high, low = history.read_text().splitlines()[-1].split("\t")[1].split("/")
+    return (int(high, 16) << 32) + int(low, 16)
 
 
 @contextmanager

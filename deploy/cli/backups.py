@@ -135,6 +135,9 @@ def restore(
     without_contact_key: Annotated[
         bool, typer.Option("--without-contact-key", help="Restore contacts that nobody can read.")
     ] = False,
+    until_damage: Annotated[
+        bool, typer.Option("--until-damage", help="If the archive is damaged, restore what stands before the damage.")
+    ] = False,
     release: Release = False,
     as_json: AsJson = False,
 ) -> None:
@@ -151,7 +154,9 @@ def restore(
         key = None  # the stack gets the variable's
     with (
         _progress(quiet=as_json) as progress,
-        restoring.restored_database(folder, data, chosen, at=moment, contact_key=key, progress=progress) as (url, done),
+        restoring.restored_database(
+            folder, data, chosen, at=moment, contact_key=key, progress=progress, until_damage=until_damage
+        ) as (url, done),
         connected(url) as connection,
     ):
         after = _record(connection, settings, done.last_change_at, release)

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,17 +12,38 @@ import msgspec
 import pytest
 
 from deploy.backups import archive
-from deploy.backups.archive import ArchiveUnusable, Identity, claim_folder, last_archived_at, wal_files
-from deploy.backups.base_backups import Backup, keep_newest, list_backups
-from deploy.backups.restoring import DamagedBackup, RestoreFailed, check_contact_key, choose_backup, restored_database
+from deploy.backups.archive import (
+    ArchiveUnusable,
+    Identity,
+    archive_spec,
+    claim_folder,
+    last_archived_at,
+    superuser,
+    wal_files,
+)
+from deploy.backups.base_backups import Backup, keep_newest, list_backups, make_backup
+from deploy.backups.restoring import (
+    DamagedArchive,
+    DamagedBackup,
+    RestoreFailed,
+    check_contact_key,
+    choose_backup,
+    restored_database,
+)
+from deploy.embedded import EmbeddedPostgres, running
+from deploy.processes import Supervisor
 from domain.accounts.contacts import Contacts
 from domain.accounts.sessions import find_session
 from domain.lifecycle import Role
 from domain.messages.withholding import list_withheld_messages
+from domain.migrations import migrate
+from domain.settings import Settings
 from tests.conftest import as_superuser, own_database
 from tests.deploy.commands import Cli
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import make_fleet, signed_in
+from tests.servers import CopiedPostgres
+from tests.service import eventually
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 LIFE = Identity("7711224323169279137", 1)
@@ -112,6 +135,69 @@ def test_a_damaged_backup_is_refused_and_nothing_is_left(
         pass
 
     assert list(folder.parent.iterdir()) == [folder]
+
+
+@pytest.fixture(scope="module")
+def archived() -> Iterator[Path]:
+    """A backup, and an archive with six changes since, each in a piece of its own."""
+    with tempfile.TemporaryDirectory(prefix="fuelroute-damage-", ignore_cleanup_errors=True) as name:
+        data, folder = Path(name) / "data", Path(name) / "backups"
+        Path(name).chmod(0o755)  # PostgreSQL's user goes through it
+        server, archiving = CopiedPostgres(data), Supervisor(print)
+        with running(server) as url:
+            migrate(url)
+            archiving.start([archive_spec(server, folder, data / "archive.log")])
+            make_backup(Settings(data=data), folder, lambda step, done, total: None)
+            with superuser(server, "fuelroute") as connection:
+                connection.execute("CREATE TABLE changes (number int)")
+                for number in range(6):
+                    connection.execute("INSERT INTO changes VALUES (%s)", (number,))
+                    connection.execute("SELECT pg_switch_wal()")
+                (end,) = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone() or ()
+                eventually(
+                    lambda: connection.execute("SELECT %s <= flush_lsn FROM pg_stat_replication", (end,)).fetchall(),
+                    lambda found: found == [(True,)],
+                )
+            archiving.stop()
+        yield folder
+
+
+def changes_restored(folder: Path, *, until_damage: bool = False) -> list[int]:
+    backup = choose_backup(folder, None, None)
+    with (
+        tempfile.TemporaryDirectory(prefix="fuelroute-damage-", ignore_cleanup_errors=True) as name,
+        restored_database(
+            folder,
+            Path(name) / "new",
+            backup,
+            at=None,
+            contact_key=None,
+            progress=lambda step, done, total: None,
+            until_damage=until_damage,
+        ),
+        superuser(EmbeddedPostgres(next(Path(name).iterdir())), "fuelroute") as connection,
+    ):
+        return [number for (number,) in connection.execute("SELECT number FROM changes ORDER BY 1")]
+
+
+@pytest.mark.servers
+def test_an_archive_that_is_whole_is_restored_to_its_end(archived: Path) -> None:
+    assert changes_restored(archived) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("damage", [Path.unlink, lambda piece: piece.write_bytes(b"\xff" * (16 << 20))])
+def test_a_damaged_archive_is_not_taken_for_one_that_ends_there(
+    archived: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    """PostgreSQL takes the damage for the end of the log. All changes after it would be lost without a word."""
+    folder = tmp_path / "backups"
+    shutil.copytree(archived, folder)
+    damage(wal_files(folder)[-4])
+
+    with pytest.raises(DamagedArchive, match="that was made later with --backup, or restore what stands before"):
+        changes_restored(folder)
+    assert changes_restored(folder, until_damage=True) in ([0, 1], [0, 1, 2])  # the last piece may be empty
 
 
 def test_a_folder_that_has_something_in_it_is_not_touched(folder: Path) -> None:
