@@ -108,7 +108,8 @@ def _unfinished(folder: Path) -> Iterator[Path]:
 
 
 def list_backups(folder: Path) -> list[Backup]:
-    """The finished backups, oldest first. Raises ArchiveUnusable if the folder is not one of backups."""
+    """The finished backups, oldest first by their place in the log: a clock may have been wrong. Raises ArchiveUnusable
+    if the folder is not one of backups."""
     made = folder / "backups"
     if not made.is_dir():
         raise ArchiveUnusable(f"{folder} is no folder of backups: name the one that `fuelroute backup` writes to")
@@ -118,7 +119,7 @@ def list_backups(folder: Path) -> list[Backup]:
             found.append(msgspec.json.decode(file.read_bytes(), type=Backup))
         except (OSError, msgspec.MsgspecError):
             raise ArchiveUnusable(f"cannot read {file}: move the backup away to use the others") from None
-    return sorted(found, key=lambda backup: backup.finished_at)
+    return sorted(found, key=lambda backup: (backup.first_segment, backup.finished_at))
 
 
 def keep_newest(folder: Path, count: int) -> list[Backup]:

@@ -242,6 +242,16 @@ def test_old_backups_go_with_their_part_of_the_archive(folder: Path) -> None:
     assert keep_newest(folder, 2) == []
 
 
+def test_a_backup_from_a_day_when_the_clock_was_ahead_does_not_count_as_the_newest_for_ever(folder: Path) -> None:
+    """The next backup would be deleted as soon as it was made."""
+    make_backup_of(folder, "ahead", NOON + timedelta(days=900), f"{7:024X}")
+    make_backup_of(folder, "right", NOON + timedelta(days=4), f"{8:024X}")
+
+    assert choose_backup(folder, None, None).name == "0-right"
+    assert "0-right" not in {backup.name for backup in keep_newest(folder, 1)}
+    assert [backup.name for backup in list_backups(folder)] == ["0-right"]
+
+
 def test_a_folder_belongs_to_one_life_of_one_database(folder: Path) -> None:
     claim_folder(folder, LIFE)
     for other in (Identity(LIFE.system_identifier, 2), Identity("1", 1)):
