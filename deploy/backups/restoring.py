@@ -104,6 +104,8 @@ def restored_database(
     data = data.absolute()
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
         raise RestoreFailed(f"{data} is not empty: choose a new folder, so that nothing is overwritten")
+    if data.is_symlink() or data.is_mount():  # the last step, which gives the folder its name, would fail
+        raise RestoreFailed(f"{data} is a link or the root of a disk: choose a new folder in it")
     data.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{data.name}-restoring-", dir=data.parent))
     try:

@@ -200,6 +200,25 @@ def test_a_damaged_archive_is_not_taken_for_one_that_ends_there(
     assert changes_restored(folder, until_damage=True) in ([0, 1], [0, 1, 2])  # the last piece may be empty
 
 
+def test_a_name_that_cannot_be_given_at_the_end_is_refused_at_the_beginning(folder: Path) -> None:
+    (folder.parent / "disk").mkdir()
+    data = folder.parent / "data"
+    data.symlink_to(folder.parent / "disk")
+
+    with (
+        pytest.raises(RestoreFailed, match="is a link or the root of a disk: choose a new folder in it"),
+        restored_database(
+            folder,
+            data,
+            choose_backup(folder, None, None),
+            at=None,
+            contact_key=None,
+            progress=lambda step, done, total: pytest.fail(step),
+        ),
+    ):
+        pass
+
+
 def test_a_folder_that_has_something_in_it_is_not_touched(folder: Path) -> None:
     data = folder.parent / "data"
     data.mkdir()
