@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from domain.addresses import (
     http_address,
+    is_host,
     is_local,
     open_http_address,
     postgres_address,
@@ -35,6 +36,9 @@ DEMO_FILE = "demo.json"
 MAX_DAYS = 36_500
 """A hundred years stand for "for ever". A longer time would lead to a date before the year 1, on which each pass would
 fail."""
+
+_MOST = MAX_DAYS * 86_400
+"""The greatest number of any setting: a hundred years in seconds."""
 
 CONTACT_KEY_FILE = "contact.key"
 """The file with the key that seals contacts, for the embedded database. `fuelroute up` makes it in its data folder."""
@@ -61,6 +65,21 @@ def proxy_networks(proxies: str) -> str:
         except ValueError:
             raise ValueError("give addresses or networks separated by commas, such as 10.0.0.5,10.1.0.0/16") from None
     return proxies
+
+
+def hosts_and_networks(entries: str) -> str:
+    """Checks the list of hosts and networks of IP, separated by commas, and returns it. Raises ValueError if one is
+    neither: it would allow nothing."""
+    for one in filter(None, map(str.strip, entries.split(","))):
+        try:
+            ipaddress.ip_network(one, strict=False)
+        except ValueError:
+            if not is_host(one):
+                raise ValueError(
+                    "give hosts, without a scheme, a port or a path, or networks, separated by commas, such as"
+                    " gateway.internal,10.1.0.0/16"
+                ) from None
+    return entries
 
 
 class MissingServer(FuelrouteError):
@@ -344,7 +363,9 @@ class Settings(BaseSettings):
         description="How long a first plan waits for the truck's next fuel level where neither miles nor time explain"
         " the newest one; then the level before it counts",
     )
-    early_arrival_hours: float = Field(12, ge=0, description="How long before its start a route can start")
+    early_arrival_hours: float = Field(
+        12, ge=0, le=24 * MAX_DAYS, description="How long before its start a route can start"
+    )
     arrival_radius_meters: float = Field(250, gt=0, description="How near a truck must come to be at a stop")
     position_retention_days: float = Field(30, gt=0, le=MAX_DAYS, description="How long positions are kept")
     evidence_retention_days: float = Field(
@@ -417,7 +438,7 @@ class Settings(BaseSettings):
         24, gt=0, le=24 * MAX_DAYS, description="How long an undeliverable message is retried"
     )
     message_timeout_seconds: float = Field(15, gt=0, le=600, description="How long one attempt at a message may take")
-    message_allowed_hosts: str = Field(
+    message_allowed_hosts: Annotated[str, AfterValidator(hosts_and_networks)] = Field(
         "", description="Message gateways inside the network: hosts and networks (CIDR), separated by commas"
     )
 
@@ -433,7 +454,7 @@ class Settings(BaseSettings):
     webhook_retention_days: float = Field(
         30, gt=0, le=MAX_DAYS, description="How long webhook events, their payloads and the answers are kept"
     )
-    webhook_allowed_hosts: str = Field(
+    webhook_allowed_hosts: Annotated[str, AfterValidator(hosts_and_networks)] = Field(
         "",
         description="Webhook endpoints inside the network: hosts and networks (CIDR), separated by commas. They alone"
         " may use http://",
@@ -448,7 +469,7 @@ class Settings(BaseSettings):
     connector_answer_vehicles: int = Field(
         20_000, ge=100, description="Vehicles that one answer of a vendor of telematics may name"
     )
-    connector_allowed_hosts: str = Field(
+    connector_allowed_hosts: Annotated[str, AfterValidator(hosts_and_networks)] = Field(
         "",
         description="Vendors of telematics inside the network, such as a Traccar of one's own: hosts and networks"
         " (CIDR), separated by commas. They alone may use http://",
@@ -461,6 +482,14 @@ class Settings(BaseSettings):
     )
     metrics_host: str = Field("127.0.0.1", description="Address that metrics are served on")
     worker_threads: int = Field(4, ge=1, description="Threads of one worker process")
+
+    @field_validator("*")
+    @classmethod
+    def _is_within_reach(cls, value: Any) -> Any:
+        """A number without a bound of its own leads to a time or a wait that no program can count."""
+        if isinstance(value, int | float) and value > _MOST:
+            raise ValueError(f"give a number of at most {_MOST:,}")
+        return value
 
     @field_validator("contact_key")
     @classmethod

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pydantic import ValidationError
 
 from deploy.cli import benchmarks, main
 from deploy.cli.failures import run
@@ -249,6 +250,35 @@ def test_an_invalid_setting_is_reported_by_name_in_one_sentence(
     monkeypatch.setenv(name, "lots")
 
     assert name in cli("keys", "list", "--company", NO_COMPANY).sentence
+
+
+NUMBERS = [
+    f"FUELROUTE_{name.upper()}" for name, field in Settings.model_fields.items() if field.annotation in (int, float)
+]
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300", "-1"])
+def test_no_number_is_too_great_to_be_counted(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """The scheduler ended at a `sweep_seconds` without end, and each arrival failed at `early_arrival_hours`."""
+    assert len(NUMBERS) > 40
+    for name in NUMBERS:
+        with monkeypatch.context() as one:
+            one.setenv(name, value)
+            with pytest.raises(ValidationError):
+                Settings()
+
+
+@pytest.mark.parametrize(
+    "value", ["gateway:8080", "https://gateway", "10.1.0.0/99", "*.internal", "sms.internal 10.1.2.3"]
+)
+def test_an_allowed_host_that_could_allow_nothing_is_refused(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for kind in ("MESSAGE", "WEBHOOK", "CONNECTOR"):
+        with monkeypatch.context() as one:
+            one.setenv(f"FUELROUTE_{kind}_ALLOWED_HOSTS", value)
+            sentence = cli("keys", "list", "--company", NO_COMPANY).sentence
+        assert f"FUELROUTE_{kind}_ALLOWED_HOSTS: give hosts, without a scheme, a port or a path" in sentence
 
 
 def test_text_that_is_not_unicode_is_reported_in_one_sentence(cli: Cli) -> None:
