@@ -17,7 +17,7 @@ from domain.accounts.companies import note_free_times
 from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
-from domain.detention.fixes_at_stop import read_fixes_since, with_departure
+from domain.detention.fixes_at_stop import last_fix_there, proven_until, read_fixes_since, with_departure
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.routes.visits import IMPLIED, JudgedStay, judge_detention_again, load_visits, note_detention_judged
@@ -172,13 +172,16 @@ def _row(at_stop: _AtStop) -> Iterator[object]:
 def _is_detained(connection: Connection, at_stop: _AtStop, radius_meters: float) -> bool | None:
     """True if the truck was there when its free time ended. None while that is not known: fixes that are stored may not
     have been compared with the stops yet."""
-    if at_stop.departed_at is not None:
-        return True
     tenant = Tenant(at_stop.company_id, Environment(at_stop.environment))
-    fixes = read_fixes_since(connection, tenant, at_stop.vehicle_id, at_stop.arrived_at)
-    visit = load_visits(connection, [at_stop.route_id])[at_stop.route_id][at_stop.stop]
     place = Point(at_stop.latitude, at_stop.longitude)
-    left_at = with_departure(place, visit, fixes, radius_meters).departed_at
-    if left_at is not None and left_at < at_stop.free_until:
-        return None if at_stop.status in _ON_ITS_WAY else False
-    return True if fixes and fixes[-1].recorded_at >= at_stop.free_until else None
+    visit = load_visits(connection, [at_stop.route_id])[at_stop.route_id][at_stop.stop]
+    is_followed = at_stop.departed_at is None and at_stop.status in _ON_ITS_WAY
+    if at_stop.departed_at is None:
+        fixes = read_fixes_since(connection, tenant, at_stop.vehicle_id, at_stop.arrived_at)
+        visit = with_departure(place, visit, fixes, radius_meters)
+        if visit.departed_at is None:
+            last = last_fix_there(place, fixes, radius_meters)
+            return True if last is not None and last.recorded_at >= at_stop.free_until else None
+    until = proven_until(connection, tenant, at_stop.vehicle_id, visit)
+    is_beyond = until is not None and until >= at_stop.free_until
+    return None if is_followed and not is_beyond else is_beyond

@@ -7,7 +7,13 @@ from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, NotNull, Statement
-from domain.detention.fixes_at_stop import WatchedStay, read_fixes_since, watched_stay, with_departure
+from domain.detention.fixes_at_stop import (
+    WatchedStay,
+    proven_until,
+    read_fixes_since,
+    watched_stay,
+    with_departure,
+)
 from domain.detention.free_time import FreeTime, free_time_of
 from domain.documents import StopDocument
 from domain.lifecycle import Environment, RouteStatus
@@ -118,7 +124,9 @@ def read_dwell(
     if visit.departed_at is None and row.status in _ENDED:
         visit = with_departure(point, visit, fixes, radius_meters)
     opens_at, closes_at = _window(place)
-    is_implied = (row.departure_evidence or {}).get("source") == IMPLIED
+    is_hidden = (row.departure_evidence or {}).get("source") == IMPLIED or (
+        row.vehicle_id is not None and proven_until(connection, tenant, row.vehicle_id, visit) != visit.departed_at
+    )
     return Dwell(
         route_id=route_id,
         environment=row.environment,
@@ -134,8 +142,8 @@ def read_dwell(
         opens_at=opens_at,
         closes_at=closes_at,
         arrival=_end(visit.arrived_at, row.arrival_evidence),
-        departure=None if is_implied or visit.departed_at is None else _departure(visit, row.departure_evidence),
-        left_by=visit.departed_at if is_implied else None,
+        departure=None if is_hidden or visit.departed_at is None else _departure(visit, row.departure_evidence),
+        left_by=visit.departed_at if is_hidden else None,
         free_minutes=row.free_minutes,
         free=free_time_of(visit.arrived_at, opens_at, closes_at, row.free_minutes),
         stay=watched_stay(point, fixes, visit.departed_at, radius_meters),

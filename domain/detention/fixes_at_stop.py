@@ -8,12 +8,23 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Statement
+from domain.database.statements import Scalar, Statement
 from domain.roads import Point, great_circle_miles
-from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit, process_fixes
+from domain.telematics.arrivals import (
+    DEPARTURE_MARGIN_METERS,
+    DRIFT_METERS,
+    METERS_PER_MILE,
+    Fix,
+    ManualStopEvent,
+    Visit,
+    process_fixes,
+)
 
 MOST_STAY_FIXES = 20_000
 """Most fixes of one stop that are read: a week of one every half minute."""
+
+LONGEST_UNSEEN = timedelta(minutes=15)
+"""After a longer silence the first fix outside does not show when the truck left."""
 
 
 class _StoredFix(NamedTuple):
@@ -41,6 +52,39 @@ def read_fixes_since(connection: Connection, tenant: Tenant, vehicle_id: UUID, s
 def with_departure(place: Point, visit: Visit, fixes: Sequence[Fix], radius_meters: float) -> Visit:
     """The visit with its departure, if these fixes show one; by the same rule as on the way (`telematics.arrivals`)."""
     return process_fixes([place], {0: visit}, fixes, radius_meters=radius_meters)[0]
+
+
+_LAST_BEFORE = Scalar(
+    datetime | None,
+    "SELECT max(recorded_at) FROM positions"
+    " WHERE company_id = %(company_id)s AND environment = %(environment)s AND vehicle_id = %(vehicle_id)s"
+    " AND NOT implausible AND recorded_at >= %(since)s AND recorded_at < %(before)s",
+)
+
+
+def proven_until(connection: Connection, tenant: Tenant, vehicle_id: UUID, visit: Visit) -> datetime | None:
+    """The end of the stay as far as it is proven: the departure, or the truck's last fix before it where a silence
+    hides when it left. None without a departure. A departure stays whose fixes retention has deleted."""
+    if visit.departed_at is None or isinstance(visit.departure, ManualStopEvent):
+        return visit.departed_at
+    asked = {"vehicle_id": vehicle_id, "since": visit.arrived_at, "before": visit.departed_at}
+    last = _LAST_BEFORE.first(connection, {**tenant._asdict(), **asked})
+    return last if last is not None and visit.departed_at - last > LONGEST_UNSEEN else visit.departed_at
+
+
+def last_fix_there(place: Point, fixes: Sequence[Fix], radius_meters: float) -> Fix | None:
+    """The last fix that shows the truck at the stop, by the rule of departures: a parked truck's position drifts. None
+    where no fix does."""
+    last, moved = None, True
+    for fix in fixes:
+        meters = great_circle_miles(place, fix.point) * METERS_PER_MILE - (fix.accuracy_meters or 0)
+        if meters <= radius_meters + DEPARTURE_MARGIN_METERS:
+            last, moved = fix, False
+        elif not fix.slow or meters > DRIFT_METERS:
+            moved = True
+        elif not moved:
+            last = fix
+    return last
 
 
 class WatchedStay(NamedTuple):

@@ -72,12 +72,13 @@ def _end(dwell: Dwell, when: _When) -> Iterator[tuple[str, str]]:
     if dwell.departure is not None:
         yield "Departed", when(dwell.departure.at)
         yield "Shown by", _shown_by(dwell.departure)
-    elif dwell.left_by is not None:
+        return
+    if dwell.left_by is not None:
         yield "Departed", f"by {when(dwell.left_by)} at the latest: no position shows when"
-    elif dwell.stay.last_at is not None:
-        yield "Last seen at the stop", when(dwell.stay.last_at)
-    else:
+    elif dwell.stay.last_at is None:
         yield "Departed", "not known"
+    if dwell.stay.last_at is not None:
+        yield "Last seen at the stop", when(dwell.stay.last_at)
 
 
 def _shown_by(end: End) -> str:

@@ -161,6 +161,60 @@ def test_a_truck_that_left_in_time_or_fell_silent_is_not_detained(truck: Truck) 
     assert truck.sweep(11) == 0
 
 
+@pytest.mark.parametrize("is_last_stop", [False, True])
+def test_a_silence_in_which_a_truck_left_proves_no_minute(truck: Truck, is_last_stop: bool) -> None:
+    """It was last seen at the stop an hour after its arrival, and ten hours later it is 56 miles away."""
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
+    truck.stand(1.0)
+    truck.send([600, 602, 604], meters=90_000.0, speed_mph=60.0)
+    if is_last_stop:
+        truck.end_route()
+
+    assert truck.sweep(10.1) == 0
+    assert not truck.is_to_judge
+    assert events_of(truck.connection, endpoint.id) == []
+    assert truck.dwell.minutes_beyond == 0
+    assert "at the latest" in truck.told["Departed"]
+    assert truck.dwell.stay.last_at == truck.arrived_at + timedelta(hours=1)
+
+
+def test_a_silence_takes_no_minute_that_was_proven_before_it(truck: Truck) -> None:
+    truck.stand(3.5)
+    truck.send([600, 602, 604], meters=90_000.0, speed_mph=60.0)
+
+    assert truck.sweep(10.1) == 1
+    assert truck.dwell.minutes_beyond == 30
+    assert truck.told["Last seen at the stop"].startswith(f"{truck.arrived_at + timedelta(hours=3.5):%Y-%m-%d %H:%M}")
+
+
+def test_a_departure_of_which_the_positions_are_deleted_stays(truck: Truck) -> None:
+    truck.stand(4.0)
+    truck.drive_off(4.2)
+    truck.connection.execute("DELETE FROM positions WHERE company_id = %s", (truck.fleet.company_id,))
+
+    assert truck.sweep(4.3) == 1
+    assert truck.dwell.minutes_beyond == 72
+
+
+def test_a_truck_that_is_on_its_way_out_when_its_free_time_ends_is_not_detained(truck: Truck) -> None:
+    """Its departure takes a second fix above 5 mph; the free time ends before that."""
+    truck.stand(2.9)
+    truck.send([179], meters=4_000.0, speed_mph=50.0)
+    truck.send([180.5], meters=4_500.0, speed_mph=4.0)
+    assert truck.sweep(3.01) == 0
+
+    truck.send([181, 183], meters=6_000.0, speed_mph=50.0)
+    assert truck.sweep(3.1) == 0
+    assert truck.dwell.minutes_beyond == 0
+
+
+def test_a_parked_truck_whose_position_drifts_is_detained(truck: Truck) -> None:
+    truck.stand(2.9)
+    truck.send([178, 185], meters=600.0)
+
+    assert truck.sweep(3.2) == 1
+
+
 def test_after_the_last_stop_fixes_tell_whether_the_truck_left(truck: Truck) -> None:
     truck.stand(1.0)
     truck.drive_off(1.2)
