@@ -5,17 +5,19 @@ elsewhere; reports read them as they are by then."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import NamedTuple
 
 from domain.burn.levels import PURCHASE_PERCENT
-from domain.burn.seen_purchases import PlacedFix, seen_purchase
+from domain.burn.seen_purchases import AT_PUMP_MILES, PlacedFix, seen_purchase
 from domain.burn.unseen_trips import EndedTrip, note_seen
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.fills.stored_verdicts import ROUTE_SLACK, told_stops
 from domain.fills.verdicts import PlannedStop
 from domain.lifecycle import SeenStop
-from domain.roads import Point
+from domain.planning.gauges import CRUISING_MPH
+from domain.roads import Point, great_circle_miles
 
 STOOD_FOR = timedelta(minutes=8)
 """A truck that sends no levels seems to have fueled where it stood for this long."""
@@ -23,7 +25,8 @@ STOOD_FOR = timedelta(minutes=8)
 _AROUND_DEGREES = 0.4
 """Fixes this far around a fuel stop tell its level before and behind."""
 
-_MOST_FIXES = 5_000
+_MOST_FIXES = 50_000
+"""Most fixes around a fuel stop that are read: half a day of one every second."""
 
 
 class _Fix(NamedTuple):
@@ -33,17 +36,24 @@ class _Fix(NamedTuple):
     fuel_percent: float | None
 
 
+_IS_AROUND = """latitude BETWEEN %(latitude)s::float8 - %(around)s::float8 AND %(latitude)s::float8 + %(around)s::float8
+    AND longitude BETWEEN %(longitude)s::float8 - %(around)s::float8 AND %(longitude)s::float8 + %(around)s::float8"""
 _FIXES = Statement(
     _Fix,
-    """
-    SELECT recorded_at, latitude, longitude, fuel_percent FROM positions
-    WHERE company_id = %(company_id)s AND vehicle_id = %(vehicle_id)s AND environment = %(environment)s
-      AND recorded_at BETWEEN %(since)s AND %(until)s AND NOT implausible
-      AND latitude BETWEEN %(latitude)s::float8 - %(around)s::float8 AND %(latitude)s::float8 + %(around)s::float8
-      AND longitude BETWEEN %(longitude)s::float8 - %(around)s::float8 AND %(longitude)s::float8 + %(around)s::float8
+    f"""
+    SELECT recorded_at, latitude, longitude, fuel_percent FROM (
+        SELECT *, lag(is_around) OVER by_time AS was_around, lead(is_around) OVER by_time AS will_be_around
+        FROM (
+            SELECT recorded_at, latitude, longitude, fuel_percent, {_IS_AROUND} AS is_around FROM positions
+            WHERE company_id = %(company_id)s AND vehicle_id = %(vehicle_id)s AND environment = %(environment)s
+              AND recorded_at BETWEEN %(since)s AND %(until)s AND NOT implausible) AS own
+        WINDOW by_time AS (ORDER BY recorded_at)) AS own
+    WHERE is_around OR was_around OR will_be_around
     ORDER BY recorded_at LIMIT %(most)s
     """,
 )
+"""The fixes around a fuel stop, and where the truck came in or went out the one beyond."""
+
 _STORE = Command(
     """
     INSERT INTO told_stops (route_id, number, company_id, environment, planned_at, driver_id, plan_id, station_id,
@@ -79,15 +89,40 @@ def record_trip(connection: Connection, trip: EndedTrip, *, now: datetime) -> in
 
 
 def seen_at(fixes: Sequence[PlacedFix], place: Point) -> SeenStop | None:
-    """The outcome of a fuel stop by the fixes around it; None where there are none."""
-    if not fixes:
+    """The outcome of a fuel stop by the fixes around it, in order of time; None where there are none, or where the
+    truck may have stood there unseen."""
+    around = [fix for fix in fixes if _is_around(fix, place)]
+    if not around:
         return None
-    purchase = seen_purchase(fixes, place)
-    if purchase is None:
-        return SeenStop.PASSED
-    if purchase.risen_percent is not None:
+    purchase = seen_purchase(around, place)
+    if purchase is not None and purchase.risen_percent is not None:
         return SeenStop.BOUGHT if purchase.risen_percent >= PURCHASE_PERCENT else SeenStop.NOT_BOUGHT
-    return SeenStop.STOOD if purchase.stood >= STOOD_FOR else SeenStop.PASSED
+    if purchase is not None and purchase.stood >= STOOD_FOR:
+        return SeenStop.STOOD
+    return None if _may_have_stood(fixes, place) else SeenStop.PASSED
+
+
+def _is_around(fix: PlacedFix, place: Point) -> bool:
+    away = (fix.place.latitude - place.latitude, fix.place.longitude - place.longitude)
+    return all(abs(degrees) <= _AROUND_DEGREES for degrees in away)
+
+
+def _may_have_stood(fixes: Sequence[PlacedFix], place: Point) -> bool:
+    """True if the fixes leave the truck the time to stand at the place, besides the way there and back."""
+    away = [great_circle_miles(fix.place, place) for fix in fixes]
+    far = [number for number, miles in enumerate(away) if miles > AT_PUMP_MILES]
+    if not far or far[0] > 0 or far[-1] < len(fixes) - 1:
+        return True
+    for first, second in pairwise(far):
+        one, other = fixes[first], fixes[second]
+        way = (away[first] + away[second]) / CRUISING_MPH * timedelta(hours=1)
+        if other.at - one.at - way < STOOD_FOR:
+            continue
+        was_near = second > first + 1
+        has_moved = great_circle_miles(one.place, other.place) > AT_PUMP_MILES
+        if was_near or (has_moved and (_is_around(one, place) or _is_around(other, place))):
+            return True
+    return False
 
 
 def _fixes_around(connection: Connection, trip: EndedTrip, stop: PlannedStop) -> list[PlacedFix]:

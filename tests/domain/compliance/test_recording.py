@@ -11,6 +11,8 @@ from domain.roads import Point
 
 START = datetime(2026, 11, 26, 12, tzinfo=UTC)
 BEFORE, PUMP, BEHIND = Point(41.0, -86.0), Point(41.2, -86.0), Point(41.4, -86.0)
+FURTHER = Point(41.7, -86.0)
+"""Too far from the pump for its level to count."""
 
 
 def fixes(*places: tuple[Point, float | None], minutes: int = 5) -> list[PlacedFix]:
@@ -25,6 +27,13 @@ def fixes(*places: tuple[Point, float | None], minutes: int = 5) -> list[PlacedF
         (fixes((BEFORE, None), (PUMP, None), (PUMP, None), (PUMP, None), (BEHIND, None)), SeenStop.STOOD),
         (fixes((BEFORE, None), (PUMP, None), (BEHIND, None)), SeenStop.PASSED),
         (fixes((BEFORE, 30), (BEHIND, 28)), SeenStop.PASSED),
+        (fixes((BEFORE, 30), (BEHIND, 28), minutes=35), SeenStop.PASSED),
+        (fixes((BEFORE, 30), (BEHIND, 85), minutes=90), None),
+        (fixes((BEFORE, None), (PUMP, None), (BEHIND, None), minutes=20), None),
+        (fixes((BEFORE, 30), (BEFORE, 30), (BEHIND, 28), minutes=30), SeenStop.PASSED),
+        (fixes((BEFORE, None), (PUMP, None)), None),
+        (fixes((BEFORE, 30), (FURTHER, 28), (FURTHER, 20), (BEHIND, 19), minutes=45), SeenStop.PASSED),
+        (fixes((BEFORE, 30), (FURTHER, 80), minutes=120), None),
         ([], None),
     ],
 )

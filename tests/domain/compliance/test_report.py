@@ -41,10 +41,12 @@ def trip(connection: Connection, fleet: Fleet, now: datetime) -> AnsweredTrip:
     return trip
 
 
-def complete(trip: AnsweredTrip, fleet: Fleet, *levels: tuple[dict[str, float], float | None]) -> None:
-    """The trip ends; its truck sent these levels, half an hour apart."""
+def complete(
+    trip: AnsweredTrip, fleet: Fleet, *levels: tuple[dict[str, float], float | None], apart: timedelta = HOUR / 2
+) -> None:
+    """The trip ends; its truck sent these levels."""
     for number, (place, percent) in enumerate(levels, 1):
-        at = trip.now + number * HOUR / 2
+        at = trip.now + number * apart
         post(trip.connection, fleet.live, positions_at(place, at, fuel_percent=percent), now=at)
     trip.connection.execute(
         "UPDATE routes SET status = 'completed', completed_at = %s WHERE id = %s", (trip.now + 9 * HOUR, trip.route_id)
@@ -77,6 +79,7 @@ def lines(trip: AnsweredTrip, fleet: Fleet, by: ComplianceBy) -> list[Compliance
 
 AWAY = {"latitude": 41.85, "longitude": -86.0}
 BEFORE = {"latitude": 41.55, "longitude": -86.0}
+BEYOND = {"latitude": 42.2, "longitude": -86.0}
 
 
 def test_levels_and_answers_prove_what_came_of_a_stop(trip: AnsweredTrip, fleet: Fleet) -> None:
@@ -107,6 +110,13 @@ def test_a_level_that_did_not_rise_proves_more_than_his_word(trip: AnsweredTrip,
     trip.take(trip.given(AnswerKind.FUELED))
     complete(trip, fleet, (BEFORE, 30), (LAKESIDE, 30), (LAKESIDE, 30), (AWAY, 29))
     assert outcomes(trip, fleet.live) == [("missed", "level"), ("unknown", "")]
+
+
+def test_a_silence_in_which_the_truck_may_have_stood_proves_nothing(trip: AnsweredTrip, fleet: Fleet) -> None:
+    """Its next fix is far beyond, with a full tank."""
+    trip.take(trip.given(AnswerKind.FUELED, sequence=0))
+    complete(trip, fleet, (BEFORE, 30), (BEYOND, 95), apart=3 * HOUR)
+    assert outcomes(trip, fleet.live) == [("followed", "answer"), ("unknown", "")]
 
 
 def test_without_levels_the_place_of_the_truck_proves_it(trip: AnsweredTrip, fleet: Fleet) -> None:
