@@ -2,7 +2,7 @@
 being driven. The page Overview shows them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -121,6 +121,8 @@ _SHARED = f"""
 """
 """SQL that reads once what several needs ask for: all trucks on their way, and the next fuel stops of those of whose
 drivers an answer is wanted or was a refusal."""
+_ERRORS_WITHIN = timedelta(days=60)
+"""Routes that ended in error later than this after their starts are not looked for: the errors of years are many."""
 _UNIT_NUMBER = "(SELECT v.unit_number FROM vehicles v WHERE v.id = r.vehicle_id)"
 
 
@@ -181,9 +183,11 @@ ROUTE_NEEDS = (
         step="Look at them",
         time_word="since",
         columns="r.updated_at AS at, r.closed_reason AS detail",
-        source=(
-            f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz"
-        ),
+        source=f"""
+            FROM routes r WHERE {_OF_TENANT} AND r.status = 'error'
+              AND r.scheduled_start > %(recent)s::timestamptz - interval '{_ERRORS_WITHIN.days} days'
+              AND greatest(r.updated_at, r.scheduled_start) > %(recent)s::timestamptz
+            """,
         order="at DESC",
     ),
     RouteNeed(

@@ -9,6 +9,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.needs.need_counts import count_needs
 from domain.needs.route_needs import MOST_NAMED, MOST_OF_A_NEED, ROUTE_NEEDS, find_routes_in_need
+from domain.routes.intake.holds import expire_held_routes
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 
@@ -130,5 +131,21 @@ def test_needs_of_others_are_not_shown(connection: Connection, fleet: Fleet) -> 
 
 def test_an_error_of_last_month_is_history(connection: Connection, fleet: Fleet) -> None:
     old = imported(connection, fleet.live, now=NOW - timedelta(days=30))
-    connection.execute("UPDATE routes SET status = 'error' WHERE id = %s", (old,))
+    connection.execute(
+        "UPDATE routes SET status = 'error', updated_at = %s WHERE id = %s", (NOW - timedelta(days=8), old)
+    )
     assert needs(connection, fleet) == {}
+
+
+@pytest.mark.parametrize("since_start", [timedelta(days=8), timedelta(days=40)])
+def test_a_route_that_was_given_up_long_after_its_start_is_shown(
+    connection: Connection, fleet: Fleet, since_start: timedelta
+) -> None:
+    """A held route ends in error a week after its start, a started one that reaches no stop two weeks after it."""
+    start = NOW - since_start
+    held = imported(connection, fleet.live, now=start, externalId="HELD", vehicle={"unitNumber": "9999"})
+    connection.execute("UPDATE routes SET scheduled_start = %s WHERE id = %s", (start, held))
+    assert needs(connection, fleet) == {"vehicle_unmapped": ["HELD"]}
+
+    expire_held_routes(connection, expiry_days=7, now=NOW)
+    assert needs(connection, fleet) == {"error": ["HELD"]}
