@@ -3,7 +3,7 @@ inputs after that. And packs the inputs of trips whose explanations are about to
 
 **The plan that counts.** A trip may have several versions of its plan. The last one made before the truck left its
 first stop counts, since it has the whole road, and the level with which the truck left. Without one, the first version
-counts."""
+counts. Plans for stops that were pushed anew since then do not count."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -24,11 +24,12 @@ _COUNTING_PLAN = """
     SELECT made.id, made.explanation FROM (
         SELECT p.id, p.explanation, coalesce(p.as_of, p.generated_at) AS at,
                coalesce(p.as_of, p.generated_at) <= coalesce(first.departed_at, 'infinity') AS in_time
-        FROM plans p LEFT JOIN visits first ON first.route_id = p.route_id AND first.stop = 0
-        WHERE p.route_id = {route_id} AND p.document IS NOT NULL) AS made
+        FROM plans p LEFT JOIN LATERAL (
+            SELECT departed_at FROM visits v WHERE v.route_id = p.route_id ORDER BY v.stop LIMIT 1) AS first ON true
+        WHERE p.route_id = r.id AND p.revision = r.revision AND p.document IS NOT NULL) AS made
     ORDER BY made.in_time DESC, CASE WHEN made.in_time THEN made.at END DESC, made.at, made.id LIMIT 1
 """
-"""The plan of a route that counts."""
+"""The plan that counts of a route `r`. A truck that skipped its first stop began at the first one that it reached."""
 
 
 class DrivenTrip(NamedTuple):
@@ -48,7 +49,7 @@ _DRIVEN = f"""
     FROM savings s
     JOIN routes r ON r.id = s.route_id AND r.status = 'completed'
     LEFT JOIN vehicles v ON v.id = s.vehicle_id
-    LEFT JOIN LATERAL ({_COUNTING_PLAN.format(route_id="s.route_id")}) AS counting ON true
+    LEFT JOIN LATERAL ({_COUNTING_PLAN}) AS counting ON true
     LEFT JOIN trip_inputs kept ON kept.route_id = s.route_id
     WHERE s.company_id = %(company_id)s AND s.environment = %(environment)s
 """
@@ -127,7 +128,7 @@ _TO_KEEP = Statement(
     SELECT s.route_id, s.company_id, s.environment, counting.id AS plan_id, counting.explanation
     FROM savings s
     JOIN routes r ON r.id = s.route_id AND r.status = 'completed'
-    CROSS JOIN LATERAL ({_COUNTING_PLAN.format(route_id="s.route_id")}) AS counting
+    CROSS JOIN LATERAL ({_COUNTING_PLAN}) AS counting
     WHERE s.route_id = ANY(%s) AND counting.explanation IS NOT NULL
       AND NOT EXISTS (SELECT FROM trip_inputs kept WHERE kept.route_id = s.route_id)
     ORDER BY s.route_id

@@ -29,7 +29,7 @@ from domain.replay.terms import Terms
 from tests.conftest import own_database
 from tests.domain.planning.plans import NOW
 from tests.domain.replay.driven import ANN, ask_for_replay, explained, store_driven
-from tests.factories import make_fleet
+from tests.factories import Fleet, make_fleet
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,25 @@ def test_a_replay_is_the_same_once_its_explanations_are_forgotten(database: Data
     assert solved(database, third).outcomes == {TripOutcome.FORGOTTEN: 2}
 
 
-def test_the_plan_with_which_the_truck_left_counts(database: Database) -> None:
-    """The first version was made before, the last one on the way."""
+@pytest.mark.parametrize("first_reached", [0, 1])
+def test_the_plan_with_which_the_truck_left_counts(database: Database, first_reached: int) -> None:
+    """The first version was made before, the last one on the way. The truck may have skipped its first stop."""
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = store_driven(connection, fleet.live, pack_explanation(explained()), now=NOW)
+        connection.execute(
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, departed_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
+            (*fleet.live, route_id, first_reached, NOW, NOW + timedelta(hours=1)),
+        )
+        add_plan(connection, fleet, route_id, hours=0.5, fuel_percent=70.0)
+        add_plan(connection, fleet, route_id, hours=3, fuel_percent=90.0)
+        replay_id = ask_for_replay(connection, fleet, now=NOW, trips=0)
+    assert gallons_of(database, replay_id) == pytest.approx(120 + 50 - 140, abs=0.01)
+
+
+def test_a_plan_for_other_stops_does_not_count(database: Database) -> None:
+    """The route was pushed again with other stops when the truck had left, so its plan was made on the way."""
     with database.transaction() as connection:
         fleet = make_fleet(connection)
         route_id = store_driven(connection, fleet.live, pack_explanation(explained()), now=NOW)
@@ -101,19 +118,34 @@ def test_the_plan_with_which_the_truck_left_counts(database: Database) -> None:
             " VALUES (%s, %s, %s, 0, %s, %s)",
             (*fleet.live, route_id, NOW, NOW + timedelta(hours=1)),
         )
-        for hours, explanation in ((0.5, explained(fuel_percent=70.0)), (3, explained(fuel_percent=90.0))):
-            connection.execute(
-                "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, as_of, document,"
-                " explanation, timeline, fuel_percent) VALUES (gen_random_uuid(), %s, %s, %s, 1, %s, %s, '{}', %s,"
-                " '[]', 50)",
-                (*fleet.live, route_id, *[NOW + timedelta(hours=hours)] * 2, pack_explanation(explanation)),
-            )
+        connection.execute("UPDATE routes SET revision = 2 WHERE id = %s", (route_id,))
+        add_plan(connection, fleet, route_id, hours=2, fuel_percent=70.0, revision=2)
         replay_id = ask_for_replay(connection, fleet, now=NOW, trips=0)
+    assert gallons_of(database, replay_id) == pytest.approx(120 + 50 - 140, abs=0.01)
+
+
+def add_plan(
+    connection: Connection, fleet: Fleet, route_id: UUID, *, hours: float, fuel_percent: float, revision: int = 1
+) -> None:
+    """A plan of a route so many hours after NOW, with this level."""
+    connection.execute(
+        "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, as_of, document,"
+        " explanation, timeline, fuel_percent) VALUES (gen_random_uuid(), %s, %s, %s, %s, %s, %s, '{}', %s,"
+        " '[]', 50)",
+        (
+            *(*fleet.live, route_id, revision, *[NOW + timedelta(hours=hours)] * 2),
+            pack_explanation(explained(fuel_percent=fuel_percent)),
+        ),
+    )
+
+
+def gallons_of(database: Database, replay_id: UUID) -> float:
+    """The gallons that the only trip of a replay buys, less those that it burns on detours."""
     solved(database, replay_id)
     with database.transaction() as connection:
         (result,) = results_of(connection, replay_id)
     assert result.solved.before is not None
-    assert result.solved.before.gallons == pytest.approx(120 + 50 - 140 + burned_on_detours(result), abs=0.01)
+    return result.solved.before.gallons - burned_on_detours(result)
 
 
 def burned_on_detours(result: Any) -> float:
