@@ -14,6 +14,7 @@ from uuid import UUID
 
 import psycopg
 import redis
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.accounts import attempts, companies, sessions
@@ -136,6 +137,17 @@ def _failing_alone(event: str, company_id: UUID) -> Iterator[None]:
         if is_away(error):
             raise
         log.exception(event, company_id=company_id)
+
+
+def _is_no_fault(error: Exception) -> bool:
+    """True if another transaction held the rows of a trip or a truck: its work stays due, and the next pass does it.
+    Raises the error if a server is away."""
+    if is_away(error):
+        raise error
+    if isinstance(error, (LockNotAvailable, DeadlockDetected)):
+        log.info("passes.rows_were_locked", error=str(error))
+        return True
+    return False
 
 
 class _Parts:
@@ -292,13 +304,13 @@ class Passes:
         return moved
 
     def _compare_habits(self, trip: WaitingTrip, fuelings: UsualFuelings, now: datetime) -> bool:
-        """Drive the habits over one trip. If that fails, the trip waits no longer."""
+        """Drive the habits over one trip. If that fails by a fault of ours, the trip waits no longer."""
         try:
             with self._computing(f"habits {trip.route_id}"), self.database.transaction() as connection:
                 return drive_waiting(connection, trip, fuelings, now=now)
         except Exception as error:
-            if is_away(error):
-                raise
+            if _is_no_fault(error):
+                return False
             log.exception("habits.failed", route_id=trip.route_id, company_id=trip.company_id)
         with self.database.transaction() as connection:
             leave_out(connection, trip, LeftOut.FAILED, now=now)
@@ -471,7 +483,7 @@ class Passes:
         return moved
 
     def _learn_road(self, route_id: UUID) -> bool:
-        """Read and store the road of a completed route. Returns False if it cannot be believed."""
+        """Read and store the road of a completed route. Returns False if it cannot be believed, or not now."""
         try:
             with self.database.transaction() as connection:
                 trip = learning.read_trip(connection, route_id)
@@ -484,8 +496,8 @@ class Passes:
         except UnusableFixes as error:
             log.info("driven_roads.refused", route_id=route_id, reason=error.reason)
         except Exception as error:
-            if is_away(error):
-                raise
+            if _is_no_fault(error):
+                return False
             log.exception("driven_roads.failed", route_id=route_id)
         with self.database.transaction() as connection:
             learning.drop_waiting(connection, route_id)
@@ -509,13 +521,13 @@ class Passes:
         return moved
 
     def _learn_burn_of(self, truck: TruckToLearn, now: datetime) -> Learned | None:
-        """Measure the trips of a truck. None if it fails; the truck then waits no longer."""
+        """Measure the trips of a truck. None if it fails; by a fault of ours the truck then waits no longer."""
         try:
             with self._computing(f"burn {truck.vehicle_id}"), self.database.transaction() as connection:
                 return learn_truck(connection, truck, now=now)
         except Exception as error:
-            if is_away(error):
-                raise
+            if _is_no_fault(error):
+                return None
             log.exception("burn.failed", vehicle_id=truck.vehicle_id, company_id=truck.company_id)
         with self.database.transaction() as connection:
             give_up(connection, truck, now=now)
@@ -536,13 +548,13 @@ class Passes:
         return moved
 
     def _see_trip(self, trip: EndedTrip, now: datetime) -> int:
-        """Compare a trip's fixes with its fuel stops. If it fails, the trip waits no longer."""
+        """Compare a trip's fixes with its fuel stops. If it fails by a fault of ours, the trip waits no longer."""
         try:
             with self._computing(f"fuel_stops {trip.route_id}"), self.database.transaction() as connection:
                 return record_trip(connection, trip, now=now)
         except Exception as error:
-            if is_away(error):
-                raise
+            if _is_no_fault(error):
+                return 0
             log.exception("compliance.failed", route_id=trip.route_id, company_id=trip.company_id)
         with self.database.transaction() as connection:
             note_seen(connection, [trip.route_id], now=now)
