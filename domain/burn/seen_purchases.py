@@ -11,6 +11,9 @@ from domain.roads import Point, great_circle_miles
 AT_PUMP_MILES = 0.75
 """A fix within this distance of a station is one at its pumps or on its parking lot."""
 
+FILLED_WITHIN = timedelta(minutes=3)
+"""A truck may have filled its tank in a longer silence: the level at one end of it tells nothing of the other."""
+
 _READINGS = 3
 """The level before and behind a stop is the median of this many."""
 
@@ -29,7 +32,8 @@ class SeenPurchase(NamedTuple):
     since: datetime
     stood: timedelta
     risen_percent: float | None
-    """The level behind it less the level before; None where the truck sent none on one of the sides."""
+    """The level behind it less the level before; None where the truck sent none on one of the sides, or only one from
+    the place, which it may have sent on the other side of a silence."""
 
 
 def seen_purchase(fixes: Sequence[PlacedFix], place: Point) -> SeenPurchase | None:
@@ -39,6 +43,10 @@ def seen_purchase(fixes: Sequence[PlacedFix], place: Point) -> SeenPurchase | No
         return None
     first, last = max(stays, key=lambda stay: fixes[stay[1]].at - fixes[stay[0]].at)
     before, behind = _levels(fixes[: first + 1])[-_READINGS:], _levels(fixes[last:])[:_READINGS]
+    came_seen = first > 0 and fixes[first].at - fixes[first - 1].at <= FILLED_WITHIN
+    left_seen = last + 1 < len(fixes) and fixes[last + 1].at - fixes[last].at <= FILLED_WITHIN
+    if not (came_seen or _levels(fixes[:first])) or not (left_seen or _levels(fixes[last + 1 :])):
+        before = []
     risen = median(behind) - median(before) if before and behind and last + 1 < len(fixes) else None
     return SeenPurchase(fixes[first].at, fixes[last].at - fixes[first].at, risen)
 

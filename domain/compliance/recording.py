@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from domain.burn.levels import PURCHASE_PERCENT
 from domain.burn.seen_purchases import AT_PUMP_MILES, PlacedFix, seen_purchase
+from domain.burn.shortfalls import FAST_MPH
 from domain.burn.unseen_trips import EndedTrip, note_seen
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.fills.stored_verdicts import ROUTE_SLACK, told_stops
 from domain.fills.verdicts import PlannedStop
 from domain.lifecycle import SeenStop
-from domain.planning.gauges import CRUISING_MPH
 from domain.roads import Point, great_circle_miles
 
 STOOD_FOR = timedelta(minutes=8)
@@ -115,7 +115,7 @@ def _may_have_stood(fixes: Sequence[PlacedFix], place: Point) -> bool:
         return True
     for first, second in pairwise(far):
         one, other = fixes[first], fixes[second]
-        way = (away[first] + away[second]) / CRUISING_MPH * timedelta(hours=1)
+        way = (away[first] + away[second]) / FAST_MPH * timedelta(hours=1)
         if other.at - one.at - way < STOOD_FOR:
             continue
         was_near = second > first + 1

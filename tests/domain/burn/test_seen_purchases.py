@@ -43,12 +43,23 @@ def test_a_truck_that_drives_by_buys_nothing() -> None:
         drive([(-8, None), (0, None), (0, None), (8, None)]),
         drive([(-8, 30), (0, 30), (0, 80)]),  # still there
         drive([(0, 0), (0, 0), (8, 80)]),  # a tracker that sends 0 before
+        drive([(-8, None), (0, 80), (0, 80), (8, 79)]),  # it may have fueled before its first level
+        drive([(-8, 30), (0, 30), (0, None), (8, None)]),  # or behind its last one
     ],
 )
 def test_without_levels_on_both_sides_no_rise_is_known(fixes: list[PlacedFix]) -> None:
     seen = seen_purchase(fixes, PUMP)
     assert seen is not None
     assert seen.risen_percent is None
+
+
+def test_levels_at_the_pump_tell_what_they_were_before_where_the_truck_was_seen_to_come_and_go() -> None:
+    fixes = drive([(-8, None), (-0.9, None), (0, 30), (0, 80), (0.9, None), (8, None)])
+    minutes = [0, 8, 9, 29, 30, 38]
+    fixes = [fix._replace(at=START + timedelta(minutes=one)) for fix, one in zip(fixes, minutes, strict=True)]
+    seen = seen_purchase(fixes, PUMP)
+    assert seen is not None
+    assert seen.risen_percent == 50
 
 
 def test_a_truck_that_was_never_near_is_not_seen() -> None:
