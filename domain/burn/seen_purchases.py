@@ -1,11 +1,12 @@
 """The purchase that a truck's fixes show at a place: how long it stood there, and how much the level rose."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from statistics import median
 from typing import NamedTuple
 
-from domain.burn.levels import NEXT_TO_NOTHING_PERCENT
+from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, PURCHASE_PERCENT
 from domain.roads import Point, great_circle_miles
 
 AT_PUMP_MILES = 0.75
@@ -27,7 +28,7 @@ class PlacedFix(NamedTuple):
 
 
 class SeenPurchase(NamedTuple):
-    """The longest stay of the truck at a place."""
+    """A stay of the truck at a place."""
 
     since: datetime
     stood: timedelta
@@ -37,17 +38,26 @@ class SeenPurchase(NamedTuple):
 
 
 def seen_purchase(fixes: Sequence[PlacedFix], place: Point) -> SeenPurchase | None:
-    """The longest stay at a place by the truck's fixes, in order of time; None where none of them is near."""
+    """The stay at a place by the truck's fixes, in order of time: the longest one in which its level rose by a
+    purchase, else the longest one. None where no fix is near."""
     stays = _stays([great_circle_miles(fix.place, place) <= AT_PUMP_MILES for fix in fixes])
-    if not stays:
-        return None
-    first, last = max(stays, key=lambda stay: fixes[stay[1]].at - fixes[stay[0]].at)
-    before, behind = _levels(fixes[: first + 1])[-_READINGS:], _levels(fixes[last:])[:_READINGS]
+    return max((_stay(fixes, *stay) for stay in stays), key=_is_purchase_and_long, default=None)
+
+
+def _is_purchase_and_long(stay: SeenPurchase) -> tuple[bool, timedelta]:
+    return stay.risen_percent is not None and stay.risen_percent >= PURCHASE_PERCENT, stay.stood
+
+
+def _stay(fixes: Sequence[PlacedFix], first: int, last: int) -> SeenPurchase:
+    """The stay from the first to the last of these near fixes."""
+    before = _readings(fixes, range(first, -1, -1))
+    behind = _readings(fixes, range(last, len(fixes)))
     came_seen = first > 0 and fixes[first].at - fixes[first - 1].at <= FILLED_WITHIN
     left_seen = last + 1 < len(fixes) and fixes[last + 1].at - fixes[last].at <= FILLED_WITHIN
-    if not (came_seen or _levels(fixes[:first])) or not (left_seen or _levels(fixes[last + 1 :])):
-        before = []
-    risen = median(behind) - median(before) if before and behind and last + 1 < len(fixes) else None
+    is_known = (came_seen or min(before, default=first) < first) and (left_seen or max(behind, default=last) > last)
+    risen = None
+    if before and behind and is_known and last + 1 < len(fixes):
+        risen = _median_percent(fixes, behind) - _median_percent(fixes, before)
     return SeenPurchase(fixes[first].at, fixes[last].at - fixes[first].at, risen)
 
 
@@ -62,5 +72,11 @@ def _stays(is_near: Sequence[bool]) -> list[tuple[int, int]]:
     return stays
 
 
-def _levels(fixes: Sequence[PlacedFix]) -> list[float]:
-    return [fix.percent for fix in fixes if fix.percent is not None and fix.percent > NEXT_TO_NOTHING_PERCENT]
+def _readings(fixes: Sequence[PlacedFix], numbers: Iterable[int]) -> list[int]:
+    """The first of these fixes that have a level."""
+    shown = (number for number in numbers if (fixes[number].percent or 0.0) > NEXT_TO_NOTHING_PERCENT)
+    return list(islice(shown, _READINGS))
+
+
+def _median_percent(fixes: Sequence[PlacedFix], numbers: Iterable[int]) -> float:
+    return median(fixes[number].percent or 0.0 for number in numbers)

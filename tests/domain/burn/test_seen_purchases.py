@@ -62,6 +62,24 @@ def test_levels_at_the_pump_tell_what_they_were_before_where_the_truck_was_seen_
     assert seen.risen_percent == 50
 
 
+@pytest.mark.parametrize(
+    ("miles_and_levels", "stood", "risen"),
+    [
+        ([(-8, 30), (0, 30), (0, 80), (2, 80), (0, 80), (0, 79), (0, 79), (0, 79), (8, 78)], 5, 50),
+        ([(-8, 80), (0, 80), (0, 79), (0, 79), (0, 79), (8, 30), (0, 30), (0, 80), (-8, 80)], 5, 50),
+        ([(-8, 80), (0, 80), (0, 80), (8, 60), (0, 60), (0, 60), (0, 60), (-8, 60)], 10, 0),
+    ],
+)
+def test_of_several_stays_the_one_with_a_purchase_counts(
+    miles_and_levels: Sequence[tuple[float, float]], stood: int, risen: float
+) -> None:
+    """It fueled and came back to sleep there, or slept there and fueled on its way back, or bought nothing."""
+    seen = seen_purchase(drive(miles_and_levels), PUMP)
+    assert seen is not None
+    assert seen.stood == timedelta(minutes=stood)
+    assert seen.risen_percent == pytest.approx(risen, abs=1.0)
+
+
 def test_a_truck_that_was_never_near_is_not_seen() -> None:
     assert seen_purchase(drive([(-8, 30), (-2, 30), (2, 30)]), PUMP) is None
     assert seen_purchase([], PUMP) is None
