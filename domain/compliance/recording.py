@@ -60,10 +60,12 @@ _STORE = Command(
         place, planned_gallons, planned_cents, seen)
     SELECT s.route_id, %(number)s, s.company_id, s.environment, s.planned_at, s.driver_id, %(plan_id)s, %(station_id)s,
         %(place)s, %(gallons)s, %(cents)s, %(seen)s
-    FROM savings s WHERE s.route_id = %(route_id)s
+    FROM savings s JOIN drivers d ON d.company_id = s.company_id AND d.id = s.driver_id
+    WHERE s.route_id = %(route_id)s AND num_nonnulls(d.name, d.external_id, d.display_name) > 0
     ON CONFLICT (route_id, number) DO NOTHING
     """
 )
+"""A driver who was erased since the trip has no names, and his stops stay away: they would be deleted with him."""
 
 
 def record_trip(connection: Connection, trip: EndedTrip, *, now: datetime) -> int:

@@ -17,6 +17,7 @@ from domain.compliance.report import (
     compliance_lines,
 )
 from domain.database.connections import Connection, Tenant, as_json
+from domain.fleet.drivers import forget_driver
 from domain.housekeeping.retention import delete_routes
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, RefusalReason
@@ -117,6 +118,14 @@ def test_a_silence_in_which_the_truck_may_have_stood_proves_nothing(trip: Answer
     trip.take(trip.given(AnswerKind.FUELED, sequence=0))
     complete(trip, fleet, (BEFORE, 30), (BEYOND, 95), apart=3 * HOUR)
     assert outcomes(trip, fleet.live) == [("followed", "answer"), ("unknown", "")]
+
+
+def test_the_stops_of_a_driver_who_was_erased_before_the_comparison_are_not_kept(
+    trip: AnsweredTrip, fleet: Fleet
+) -> None:
+    forget_driver(trip.connection, fleet.company_id, fleet.drivers[0])
+    complete(trip, fleet, (BEFORE, 30), (LAKESIDE, 30), (LAKESIDE, 80), (AWAY, 79))
+    assert outcomes(trip, fleet.live) == []
 
 
 def test_without_levels_the_place_of_the_truck_proves_it(trip: AnsweredTrip, fleet: Fleet) -> None:
