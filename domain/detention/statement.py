@@ -84,7 +84,7 @@ def _end(dwell: Dwell, when: _When) -> Iterator[tuple[str, str]]:
 def _shown_by(end: End) -> str:
     if end.by:
         return f"a dispatcher entered it. {end.by}"
-    return end.rule or "the positions are no longer stored"
+    return end.rule or "what showed it is no longer stored"
 
 
 def _watched(dwell: Dwell) -> str:

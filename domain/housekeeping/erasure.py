@@ -25,7 +25,7 @@ from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import UnfinishedRoute, end_routes
-from domain.routes.visits import DISPATCHER
+from domain.routes.visits import DISPATCHER, WITHOUT_EVIDENCE
 
 ErasureProgress = Callable[[int], object]
 """A function that is called with the number of routes erased since the last call."""
@@ -341,7 +341,7 @@ _BLANK = [
     Command("UPDATE messages SET text = NULL, error = NULL, taken_by = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE route_events SET detail = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE plans SET explanation = NULL WHERE route_id = ANY(%s)"),
-    Command("UPDATE visits SET arrival_evidence = NULL, departure_evidence = NULL WHERE route_id = ANY(%s)"),
+    Command(f"UPDATE visits SET {WITHOUT_EVIDENCE} WHERE route_id = ANY(%s)"),
 ]
 
 

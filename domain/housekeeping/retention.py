@@ -12,6 +12,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar
 from domain.ids import first_id_of
 from domain.replay.driven_trips import forget_inputs, keep_inputs
+from domain.routes.visits import WITHOUT_EVIDENCE
 from domain.savings.statements import keep_for_statement
 
 _LONG_FINISHED = """
@@ -19,17 +20,18 @@ _LONG_FINISHED = """
 """
 
 
-def _blanking(table: str, *columns: str) -> str:
-    """SQL that empties the columns in a portion of the rows. An empty first column marks rows that are done."""
+def _blanking(table: str, *columns: str, emptied: str | None = None) -> str:
+    """SQL that empties the columns in a portion of the rows; `emptied` has their assignments where not all become NULL.
+    An empty first column marks rows that are done."""
     return f"""
-        UPDATE {table} SET {", ".join(f"{column} = NULL" for column in columns)} WHERE ctid = ANY(ARRAY(
+        UPDATE {table} SET {emptied or ", ".join(f"{column} = NULL" for column in columns)} WHERE ctid = ANY(ARRAY(
             SELECT it.ctid FROM {table} it JOIN routes route ON route.id = it.route_id
             WHERE it.{columns[0]} IS NOT NULL AND it.route_id < %(oldest_id)s AND {_LONG_FINISHED}
             ORDER BY it.route_id LIMIT %(limit)s FOR UPDATE OF it SKIP LOCKED))
     """
 
 
-_BLANK_EVIDENCE = Command(_blanking("visits", "arrival_evidence", "departure_evidence"))
+_BLANK_EVIDENCE = Command(_blanking("visits", "arrival_evidence", emptied=WITHOUT_EVIDENCE))
 _TO_FORGET = Scalar(
     UUID,
     f"""
@@ -66,7 +68,7 @@ _DELETE = [
 
 
 def forget_evidence(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes the fixes and the rule behind each visit. The times of the visit stay."""
+    """Removes the fixes and the rule behind each visit. The times of the visit stay, and that nothing showed one."""
     return _BLANK_EVIDENCE.execute(connection, _portion(now, days, limit)).rowcount
 
 

@@ -23,6 +23,12 @@ DISPATCHER = "dispatcher"
 IMPLIED = "implied"
 
 
+WITHOUT_EVIDENCE = f"""arrival_evidence = NULL,
+    departure_evidence = CASE WHEN departure_evidence->>'source' = '{IMPLIED}' THEN departure_evidence END"""
+"""SQL that forgets who or what showed the times of a visit. That nothing showed its departure stays: it would be taken
+for one that was seen."""
+
+
 class VisitRow(NamedTuple):
     route_id: UUID
     stop: int

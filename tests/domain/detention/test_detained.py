@@ -22,6 +22,7 @@ from domain.database.connections import Connection, Database
 from domain.detention.detained import find_detained
 from domain.detention.dwells import Dwell, keep_free_time, read_dwell
 from domain.detention.statement import facts, pdf_statement
+from domain.housekeeping.retention import forget_evidence
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.visits import (
     JudgedStay,
@@ -291,6 +292,26 @@ def test_a_departure_that_was_implied_is_judged_once_somebody_has_seen_it(truck:
     seen = replace(visit, departure=ManualStopEvent("dee@example.com", "the yard's camera", truck.arrived_at))
     store_visits(truck.connection, {truck.route_id: {0: seen}}, now=truck.arrived_at)
     assert truck.sweep(4.4) == 1
+
+
+def test_a_departure_that_nothing_showed_stays_so_when_evidence_is_forgotten(truck: Truck) -> None:
+    truck.stand(1.0)
+    truck.end_route()
+    truck.connection.execute(
+        "UPDATE visits SET departed_at = %s, departure_evidence = %s WHERE route_id = %s",
+        (
+            truck.arrived_at + timedelta(hours=9),
+            '{"rule": "", "fixes": [], "source": "implied", "stop": 1}',
+            truck.route_id,
+        ),
+    )
+    truck.connection.execute("DELETE FROM positions WHERE company_id = %s", (truck.fleet.company_id,))
+    later = truck.arrived_at + timedelta(days=92)
+    assert forget_evidence(truck.connection, days=90, now=later, limit=1_000) >= 1
+
+    assert truck.dwell.arrival.rule == ""
+    assert truck.dwell.minutes_beyond is None
+    assert "at the latest" in truck.told["Departed"]
 
 
 def test_a_stop_whose_appointment_was_moved_to_an_earlier_hour_is_judged_again(truck: Truck) -> None:
