@@ -2,6 +2,7 @@
 
 import re
 
+from domain.files.products import Fuel
 from domain.files.profiles import CellKind, RecordField, RecordFields
 from domain.fills.wide_rows import WIDE_FUELS
 
@@ -28,7 +29,13 @@ def _field(
     return RecordField(name, label, kind, tuple(named), is_alone, other_values, tuple(taken), fault)
 
 
-_WIDE_NAMES = {"tractor": ("Diesel", "DSL", "Tractor"), "reefer": ("Reefer", "Reefer Fuel"), "def": ("DEF",)}
+_WIDE_NAMES = {
+    "tractor": ("Diesel", "DSL", "Tractor"),
+    "diesel_2": ("#2 Diesel", "Diesel 2"),
+    "diesel_1": ("#1 Diesel", "Diesel 1"),
+    "reefer": ("Reefer", "Reefer Fuel"),
+    "def": ("DEF", "Bulk DEF"),
+}
 """Names of fuels in columns such as `DEF Gallons`, which stand side by side."""
 
 
@@ -47,13 +54,13 @@ def _wide_fields() -> tuple[RecordField, ...]:
 
 
 _WIDE_COLUMNS: tuple[tuple[str, str, CellKind, tuple[str, ...]], ...] = (
-    ("quantity", "gallons of {}, beside those of other fuels", "number", ("Gallons", "Gals")),
-    ("price", "price of the {} before the rebate", "amount", ("Price per Gallon", "PPG")),
-    ("amount", "cost of the {} before the rebate", "amount", ("Cost", "Amount")),
+    ("quantity", "gallons of {}, beside those of other fuels", "number", ("Gallons", "Gals", "Gal", "Qty", "Quantity")),
+    ("price", "price of the {} before the rebate", "amount", ("Price per Gallon", "PPG", "Price/Gal", "Price")),
+    ("amount", "cost of the {} before the rebate", "amount", ("Cost", "Amount", "Amt", "Total", "Total Cost")),
     ("net_price", "price of the {} after the rebate", "amount", ()),
     ("net_amount", "cost of the {} after the rebate", "amount", ()),
 )
-_QUANTITIES = tuple(f"{fuel.name}_quantity" for fuel in WIDE_FUELS)
+_DIESEL_QUANTITIES = tuple(f"{fuel.name}_quantity" for fuel in WIDE_FUELS if fuel.fuel is Fuel.TRACTOR)
 _COSTS = tuple(f"{fuel.name}_{suffix}" for fuel in WIDE_FUELS for suffix, *_ in _WIDE_COLUMNS[1:])
 
 FILL_FIELDS = RecordFields(
@@ -266,7 +273,7 @@ FILL_FIELDS = RecordFields(
         ("date",),
         ("unit", "card"),
         ("state", "city", "location", "address"),
-        ("quantity", *_QUANTITIES),
+        ("quantity", *_DIESEL_QUANTITIES),
         ("amount", "gross_amount", "price", "retail_price", *_COSTS),
     ),
 )

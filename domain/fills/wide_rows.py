@@ -102,7 +102,10 @@ def _figures_of(given: Mapping[str, Any], name: str) -> ToldFigures:
 def _tractor(told: Mapping[str, ToldFigures]) -> tuple[ToldFigures, bool]:
     """The diesel of the truck, and whether its parts do not add up."""
     whole, other = told["tractor"], told["other_fuel"]
-    parts = [told[name] for name in ("diesel_2", "diesel_1") if told[name].quantity]
+    kinds = [told[name] for name in ("diesel_2", "diesel_1")]
+    parts = [part for part in kinds if part.quantity]
+    if not parts and not whole.quantity:
+        parts = [part for part in kinds if part.gross_amount or part.net_amount]  # without gallons it is refused
     if not parts:
         return _less(whole, other) if _is_within(other, whole) else whole, False
     quantity = sum((part.quantity for part in parts), _ZERO)

@@ -613,6 +613,48 @@ def test_the_amount_of_a_row_is_that_of_its_only_fuel(csv_file: CsvFile) -> None
 
 
 @pytest.mark.parametrize(
+    ("diesel", "beside"),
+    [
+        ("Diesel Gallons,Diesel Total", "DEF Gallons,DEF Total"),
+        ("Diesel Qty,Diesel Cost", "DEF Qty,DEF Cost"),
+        ("diesel_gallons,diesel_price", "def_gallons,def_price"),
+        ("Diesel 2 Gallons,Diesel 2 Amount", "Bulk DEF Gallons,Bulk DEF Amount"),
+        ("Tractor Qty,Tractor Amt", "DEF Qty,DEF Amt"),
+    ],
+)
+def test_fuels_side_by_side_are_called_as_public_programs_call_them(
+    csv_file: CsvFile, diesel: str, beside: str
+) -> None:
+    """Seen in importers of fuel cards' files, which look for each of these names (FleetNeuron's, a report of diesel).
+    Without the names the diesel of such a file was refused, or passed over as no fuel."""
+    is_price = diesel.endswith("price")
+    path = csv_file(
+        f"Date,Unit,State,{diesel},{beside}",
+        f"11/21/2026,7,IL,100,{3.5 if is_price else 350},5,{4 if is_price else 20}",
+    )
+    found = read(path)
+    assert found.fills == [("7", "IL", "tractor", 100.0, 350.0), ("7", "IL", "def", 5.0, 20.0)]
+    assert (found.passed_over, found.refused, found.doubtful) == (0, {}, [])
+
+
+def test_a_file_in_which_no_column_may_be_the_diesel_is_refused(csv_file: CsvFile) -> None:
+    """Its rows of diesel alone were passed over as no fuel."""
+    path = csv_file("Date,Unit,State,Clear Gallons,Reefer Gallons,Reefer Cost", "11/21/2026,7,IL,100,0,0")
+    with pytest.raises(UnreadableFile, match=r"needs a column 'quantity' .* or 'tractor_quantity'"):
+        read(path)
+
+
+def test_diesel_of_one_kind_that_cost_money_without_gallons_is_refused(csv_file: CsvFile) -> None:
+    """It was passed over as no fuel."""
+    path = csv_file(
+        "Date,Unit,State,Diesel 1 Gallons,Diesel 1 Amount,Diesel 2 Gallons,Diesel 2 Amount,DEF Gallons",
+        "11/21/2026,7,IL,0,0,,350.00,0",
+    )
+    found = read(path)
+    assert (found.fills, found.passed_over, found.refused) == ([], 0, {2: "the quantity is missing or zero"})
+
+
+@pytest.mark.parametrize(
     ("litres", "amount", "read_as"),
     [
         ("400,125", "659,81", (105.702, 659.81)),
