@@ -241,7 +241,12 @@ FILL_FIELDS = RecordFields(
         _field("qst", "tax of Quebec on top of the price", "amount", "TVQ"),
         _field("fee", "fee of the card, which the amount may include", "amount", "Fees|Transaction Fee|Card Fee"),
         _field("non_fuel_amount", "the part of the amounts that is for no fuel", "amount", "Total Non-Fuel Cost"),
-        _field("rebate", "rebate on the amount, or for all fuels of a row", "amount", "Rebate Amount|Fuel Discount"),
+        _field(
+            "rebate",
+            "rebate on the amount, or for all fuels of a row",
+            "amount",
+            "Rebate Amount|Fuel Discount|Fuel Discount Amount",
+        ),
         _field(
             "currency",
             "currency, USD or CAD; EFS adds the unit of the quantity",

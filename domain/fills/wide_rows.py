@@ -85,7 +85,16 @@ def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
     ]
     if len(bought) == 1 and paid_for(bought[0].told) is None:  # the row's own figures are of its only fuel
         return [bought[0]._replace(told=told_in_row(given)._replace(quantity=bought[0].told.quantity))]
-    return _with_rebate(bought, decimal_of(given.get("rebate")))
+    return _within(decimal_of(given.get("amount")), _with_rebate(bought, decimal_of(given.get("rebate"))))
+
+
+def _within(total: Decimal | None, fills: list[WideFill]) -> list[WideFill]:
+    """The fuels, doubtful if they cost more than was paid for the whole row: a discount has a column that is not
+    read."""
+    spent = sum((paid.amount for fill in fills if (paid := paid_for(fill.told)) is not None), _ZERO)
+    if not total or abs(spent) <= abs(total) + _CENTS * len(fills):
+        return fills
+    return [fill._replace(is_amount_doubtful=True) for fill in fills]
 
 
 def _figures_of(given: Mapping[str, Any], name: str) -> ToldFigures:

@@ -637,6 +637,30 @@ def test_fuels_side_by_side_are_called_as_public_programs_call_them(
     assert (found.passed_over, found.refused, found.doubtful) == (0, {}, [])
 
 
+@pytest.mark.parametrize(
+    ("row", "paid", "is_doubtful"),
+    [
+        ("100,400,5,20,,420", [400.0, 20.0], False),
+        ("100,400,5,20,,370", [400.0, 20.0], True),
+        ("100,400,0,0,,350", [400.0], True),
+        ("100,400,0,0,-50,350", [350.0], False),
+        ("100,400,0,0,,520", [400.0], False),  # with an advance
+        ("-100,-400,0,0,,-350", [-400.0], True),
+    ],
+)
+def test_fuels_that_cost_more_than_the_whole_row_wait(
+    csv_file: CsvFile, row: str, paid: list[float], is_doubtful: bool
+) -> None:
+    """The report of diesel (`invoice_columns.csv`) has the discount of the row in `Fuel Discount Amount`, which was
+    not read: the amount before it counted."""
+    path = csv_file(
+        "Date,Unit,State,Diesel Gallons,Diesel Amount,DEF Gallons,DEF Amount,Fuel Discount Amount,Total Amount",
+        f"11/21/2026,7,IL,{row}",
+    )
+    found = read(path)
+    assert ([one[4] for one in found.fills], bool(found.doubtful)) == (paid, is_doubtful)
+
+
 def test_a_file_in_which_no_column_may_be_the_diesel_is_refused(csv_file: CsvFile) -> None:
     """Its rows of diesel alone were passed over as no fuel."""
     path = csv_file("Date,Unit,State,Clear Gallons,Reefer Gallons,Reefer Cost", "11/21/2026,7,IL,100,0,0")
