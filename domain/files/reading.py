@@ -147,7 +147,7 @@ def best_fits(
     known = [one for one in profiles if _is_recognized(first, one)]
     fits = complete or _fits(first, known, record) or _fits(first, kept, record)
     if not fits:
-        told = "; ".join([*further, _nearest_fault(first, [*kept, *profiles], record)])
+        told = "; ".join([*further, _nearest_fault(first, [*kept, *known], record)])
         raise UnreadableFile(f"no profile fits this file; {told}")
     most = max(len(one.places) for one in fits)
     best = [one for one in fits if len(one.places) == most]

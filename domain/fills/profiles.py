@@ -68,6 +68,17 @@ def _generic() -> FileProfile:
     )
 
 
+def _of_invoices() -> FileProfile:
+    """A profile for any card whose purchases are called by the truck stop's invoice: its day has a time, which the
+    day of a booking has not."""
+    generic = _generic()
+    beside = {"date": "Invoice Date", "time": "Invoice Time"}
+    names = {field: Column((*generic.columns[field].names, name)) for field, name in beside.items()}
+    return msgspec.structs.replace(
+        generic, name="invoices", columns={**generic.columns, **names}, recognized_by=(beside["time"],)
+    )
+
+
 _RELAY_FUELS = {
     **{"tractor": "Diesel", "reefer": "Reefer", "reefer_2": "Reefer_2"},
     **{"def": "DEF", "def_2": "DEF_Forecourt"},
@@ -271,6 +282,7 @@ _CARDS = (
         fee=("Fee", "Fees", "Transaction Fee"),
         currency=("Currency",),
     ),
+    Card(_of_invoices(), "Another card: a row for each invoice of a truck stop, with Invoice Date and Invoice Time"),
     Card(_generic(), "Another card"),
 )
 """The known cards. A new card is one more entry here, and a file in `tests/cases/fills`."""

@@ -250,6 +250,19 @@ CLEAN: list[tuple[str, Read]] = [
         "audit_export.csv",
         Read("generic", [("4101", "IN", "tractor", 100.5, 420.0), ("4101", "IN", "other", 20.0, 70.4)], 0, {}, [2, 3]),
     ),
+    (
+        "invoice_columns.csv",
+        Read(
+            "invoices",
+            [
+                ("98", "TX", "tractor", 142.993, 452.15),
+                ("99", "TX", "tractor", 100.0, 400.0),
+                ("99", "TX", "reefer", 10.0, 40.0),
+                ("99", "TX", "def", 5.0, 20.0),
+            ],
+            *(1, {}, [3, 3, 3]),
+        ),
+    ),
     ("dispatch_columns.csv", Read("generic", [("4101", "NE", "tractor", 100.5, 391.85)], 0, {}, [])),
     (
         "fleetio.csv",
@@ -755,10 +768,21 @@ def test_a_day_of_booking_is_no_day_of_purchase(csv_file: CsvFile, names: str, t
         read(path)
 
 
-def test_a_day_of_booking_beside_one_of_the_purchase_is_not_read(csv_file: CsvFile) -> None:
-    path = csv_file("Post Date,Tran Date,Unit,State,Product,Gallons,Amount", "11/23/2026,11/21/2026,7,IL,ULSD,100,350")
+@pytest.mark.parametrize(
+    ("names", "local"),
+    [
+        ("Post Date,Tran Date", "21 12:00"),
+        ("Invoice Date,Tran Date,Invoice Time", "21 15:31"),
+        ("Invoice Date,Tran Date,Invoice Time,Tran Time", "21 09:10"),
+        ("Post Date,Invoice Date,Invoice Time", "21 15:31"),
+    ],
+)
+def test_a_day_of_booking_beside_one_of_the_purchase_is_not_read(csv_file: CsvFile, names: str, local: str) -> None:
+    """The day of an invoice that has a time is that of the purchase, unless another one is."""
+    times = ["11/23/2026", "11/21/2026", "3:31 PM", "9:10"][: names.count(",") + 1]
+    path = csv_file(f"{names},Unit,State,Product,Gallons,Amount", f"{','.join(times)},7,IL,ULSD,100,350")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
-        assert [f"{one.local_time:%d}" for one in file.fills] == ["21"]
+        assert [f"{one.local_time:%d %H:%M}" for one in file.fills] == [local]
 
 
 def test_a_day_of_booking_counts_if_a_person_says_so(csv_file: CsvFile) -> None:
