@@ -29,6 +29,11 @@ def _field(
     return RecordField(name, label, kind, tuple(named), is_alone, other_values, tuple(taken), fault)
 
 
+def _as_amount(tax: str) -> str:
+    """Names of the column of a tax in Canada, divided by bars, besides its own."""
+    return f"{tax} Amount|{tax} Amt|Total {tax}"
+
+
 _WIDE_NAMES = {
     "tractor": ("Diesel", "DSL", "Tractor"),
     "diesel_2": ("#2 Diesel", "Diesel 2"),
@@ -80,7 +85,7 @@ FILL_FIELDS = RecordFields(
             "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
             "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
             "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Trans Date Time|Refuel Date|Delivered Date"
-            "|Delivery Date|Transaction Time"
+            "|Delivery Date|Sales Date|Sale Date|Transaction Time"
             "|Date de transaction|Date transaction|Date d'achat",
             lookalikes=(
                 "Post Date|Posted Date|Posting Date|Date Posted|Posted|Posted On|Settlement Date|Settled Date"
@@ -94,6 +99,7 @@ FILL_FIELDS = RecordFields(
             "time on the clock of the place",
             "text",
             "Transaction Time|Tran Time|Trans Time|Purchase Time|POS Time|Transaction POS Time|Local Time|Refuel Time"
+            "|Sales Time|Sale Time"
             "|Heure",
         ),
         _field(
@@ -199,7 +205,7 @@ FILL_FIELDS = RecordFields(
             "price",
             "price of a gallon or litre after discounts",
             "amount",
-            "Disc PPU|Net Price|Net PPU|Net PPG|Discounted Price|Discounted PPU|Discounted PPG"
+            "Disc PPU|Net Price|Net PPU|Net PPG|Net Unit Price|Discounted Price|Discounted PPU|Discounted PPG"
             "|Net Price Per Gallon|Price Paid|Final Price|Your Price|Discount PPU|Billed|Billed PPU|Billed Price"
             "|Prix net",
         ),
@@ -235,10 +241,15 @@ FILL_FIELDS = RecordFields(
             "Disc Amt|Discount Amount|Total Discount|Discounts|Savings|Total Savings|Savings Amount|Rabais|Escompte",
         ),
         RecordField("exempt_tax", "tax that was taken off the amount", "amount"),
-        _field("gst", "federal tax on top of the price, in Canada", "amount", "TPS"),
-        _field("pst", "provincial tax on top of the price, in Canada", "amount", "TVP"),
-        _field("hst", "harmonized tax on top of the price, in Canada", "amount", "TVH"),
-        _field("qst", "tax of Quebec on top of the price", "amount", "TVQ"),
+        _field("gst", "federal tax on top of the price, in Canada", "amount", f"TPS|{_as_amount('GST')}"),
+        _field("pst", "provincial tax on top of the price, in Canada", "amount", f"TVP|{_as_amount('PST')}"),
+        _field(
+            "hst",
+            "harmonized tax on top of the price, in Canada",
+            "amount",
+            f"TVH|{_as_amount('HST')}|GST/HST|HST/GST|TPS/TVH",
+        ),
+        _field("qst", "tax of Quebec on top of the price", "amount", f"TVQ|{_as_amount('QST')}"),
         _field("fee", "fee of the card, which the amount may include", "amount", "Fees|Transaction Fee|Card Fee"),
         _field("non_fuel_amount", "the part of the amounts that is for no fuel", "amount", "Total Non-Fuel Cost"),
         _field(

@@ -263,6 +263,16 @@ CLEAN: list[tuple[str, Read]] = [
             *(1, {}, [3, 3, 3]),
         ),
     ),
+    (
+        "petro_canada.csv",
+        Read(
+            "generic",
+            [],
+            0,
+            {2: "a purchase in Canada, and the file does not say whether gallons or litres: say it for the file"},
+            [],
+        ),
+    ),
     ("dispatch_columns.csv", Read("generic", [("4101", "NE", "tractor", 100.5, 391.85)], 0, {}, [])),
     (
         "fleetio.csv",
@@ -425,6 +435,10 @@ def test_only_a_chains_number_tells_the_state_of_a_place_and_only_if_one_store_h
     [
         ("GST", "MB,21.40", "CAD"),
         ("HST", "ON,68.00", "CAD"),
+        ("GST/HST", "MB,21.40", "CAD"),
+        ("GST Amount", "MB,21.40", "CAD"),
+        ("HST Amt", "ON,68.00", "CAD"),
+        ("Total QST", "QC,68.00", "CAD"),
         ("GST", "MB,", "USD"),
         ("GST", "TX,0.00", "USD"),
         ("GST,Currency", "MB,21.40,USD", "USD"),
@@ -437,6 +451,15 @@ def test_the_taxes_of_canada_are_in_canadian_dollars(csv_file: CsvFile, names: s
     path = csv_file(f"Date,Unit,State,Product,Litres,Total,{names}", f"11/21/2026,7,{state},ULSD,400.000,642.18,{told}")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         assert [one.currency for one in file.fills] == [currency]
+
+
+def test_taxes_of_canada_are_on_top_of_the_net_unit_price() -> None:
+    path = CASES / "petro_canada.csv"
+    profile = card_profile_of(path, "auto")
+    with open_fill_file(path, profile, ImportReport(), now=NOW, volume="litres") as file:
+        (fill,) = file.fills
+    assert (fill.gallons, fill.paid_cents, fill.currency, fill.doubts) == (105.669, 70560, "CAD", ())
+    assert (f"{fill.local_time:%d %H:%M}", fill.driver_name) == ("20 09:10", "ANN LEE")
 
 
 @pytest.mark.parametrize(
