@@ -138,6 +138,8 @@ VEHICLE_COLUMNS = ColumnNames(
         **PAST_COLUMNS,
         **dict.fromkeys(("type", "vehicletype", "assettype", "equipmenttype", "unittype"), _Trailers()),
         **dict.fromkeys(("category", "assetcategory", "vehiclecategory"), _Trailers()),
+        **dict.fromkeys(("kind", "assetkind", "vehiclekind", "equipmentkind", "unitkind"), _Trailers()),
+        **dict.fromkeys(("class", "assetclass", "vehicleclass", "equipmentclass", "unitclass"), _Trailers()),
     },
     other_things=OtherThings(
         "unit_number",

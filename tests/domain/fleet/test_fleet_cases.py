@@ -101,6 +101,14 @@ def test_a_list_passes_over_trailers(connection: Connection, fleet: Fleet) -> No
     assert vehicles(connection, fleet)["4601"].vin == "1FUJGBDV8NLBT4601"
 
 
+def test_a_list_passes_over_trailers_by_their_kind(connection: Connection, fleet: Fleet) -> None:
+    report = import_vehicles(connection, fleet.company_id, CASES / "assets_by_kind.csv")
+
+    kinds = [(2, "its asset_kind is Trailer"), (4, "its asset_kind is Trailer")]
+    assert (report.created, rejected(report), report.passed_rows) == (1, {}, kinds)
+    assert vehicles(connection, fleet)["4611"].vin == "1FUJGBDV8NLBT4611"
+
+
 def test_a_list_of_trailers_is_refused(connection: Connection, fleet: Fleet) -> None:
     with pytest.raises(UnreadableFile, match="column trailer_no: the file lists trailers"):
         import_vehicles(connection, fleet.company_id, CASES / "loadsmart_trailers.csv")
@@ -127,6 +135,8 @@ def test_a_truck_may_have_the_number_of_its_trailer_beside_its_own(
         ("Type", "Truck", False),
         ("Unit Type", "Chassis", True),
         ("Unit Type", "Cab & Chassis", False),
+        ("Asset Class", "Trailers", True),
+        ("Class", "8", False),
     ],
 )
 def test_a_trailer_is_no_vehicle(
