@@ -109,6 +109,7 @@ FILL_FIELDS = RecordFields(
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
             "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number"
             "|Delivery Ticket Number|Auth Code|Authorization Code|UUID|Invoice No|Transaction Reference"
+            "|Ref #|Auth Number"
             "|Numero de transaction|No de transaction|No transaction|Facture|No de facture|No facture",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
@@ -116,7 +117,7 @@ FILL_FIELDS = RecordFields(
             "driver",
             "driver's name; kept where no unit is named, for cards of drivers",
             "text",
-            "Driver Name|Chauffeur|Conducteur|Nom du chauffeur|Nom du conducteur",
+            "Driver Name|Employee Name|Chauffeur|Conducteur|Nom du chauffeur|Nom du conducteur",
         ),
         _field(
             "unit",
@@ -124,7 +125,7 @@ FILL_FIELDS = RecordFields(
             "code",
             "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
             "|Custom Vehicle/Asset ID|Customer Unit ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number"
-            "|Tractor #|Tractor ID|Asset|Asset ID|Asset Number|Asset #|Equipment"
+            "|Tractor #|Tractor ID|Asset|Asset ID|Asset Number|Asset #|Equipment|Truck Unit|Asset Code"
             "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
             other_values=_MEASURES,
         ),
@@ -190,7 +191,7 @@ FILL_FIELDS = RecordFields(
             "gallons or litres",
             "number",
             "Qty|Gallons|Units|Volume|Total Gallons|Gallons Purchased|Net Gallons|Gals|Gal|Fuel Quantity"
-            "|Fuel Qty|Fuel Qty Gallons|Delivered Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased"
+            "|Fuel Qty|Fuel Qty Gallons|Delivered Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased|Vol"
             "|Quantite|Qte|Nombre de litres",
         ),
         _field(
@@ -224,7 +225,8 @@ FILL_FIELDS = RecordFields(
             "amount",
             "Total Amount Due|Amount Due|Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt"
             "|Amount Paid|Total Paid|Invoice Total|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
-            "|Amount|Fuel Cost|Fuel Amount|Cost|Ext. Price|Extended Price|Montant net|Montant total|Montant",
+            "|Amount|Fuel Cost|Fuel Amount|Cost|Ext. Price|Extended Price|Purchase Amount"
+            "|Montant net|Montant total|Montant",
         ),
         _field(
             "gross_amount",

@@ -674,6 +674,25 @@ def test_fuels_side_by_side_are_called_as_public_programs_call_them(
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        "Trans Date,Truck Unit,Driver,Vendor,ST,Vol,Total,PPG,Product,Ref #",
+        "transaction_date,truck_unit,driver_name,vendor_name,state,gallons,total_amount,price_per_gallon,product_type,uuid",
+        "transaction_datetime,unit_no,employee_name,merchant,location_state,fuel_qty,purchase_amount,unit_cost,item,auth_code",
+        "Date,Asset Code,Driver,Station,State,Fuel Qty,Cost,Price/Gal,Fuel Type,Auth Number",
+    ],
+)
+def test_columns_are_called_as_public_programs_call_them(csv_file: CsvFile, names: str) -> None:
+    """The names that FleetNeuron's and IH35-TMS's importers look for, and those of EROAD's example file. Without the
+    truck's name the purchase was that of a card without a unit; without the amount's it was figured."""
+    path = csv_file(names, "11/21/2026,7,ANN LEE,PILOT 206,IN,100,350.00,3.50,ULSD,T1")
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        (fill,) = file.fills
+        assert file.table.unused == []
+    assert (fill.unit_number, fill.gallons, fill.paid_cents, fill.transaction_number) == ("7", 100.0, 35000, "T1")
+
+
+@pytest.mark.parametrize(
     ("row", "paid", "is_doubtful"),
     [
         ("100,400,5,20,,420", [400.0, 20.0], False),
