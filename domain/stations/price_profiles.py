@@ -30,6 +30,11 @@ _RETAIL = (
     "Diesel Retail",
     "Diesel Price",
     "Diesel",
+    "Price per Gallon",
+    "Price per Litre",
+    "Price per Liter",
+    "Retail PPG",
+    "Retail PPU",
 )
 _NET = (
     "Best Discounted Price",
@@ -48,6 +53,11 @@ _NET = (
     "Final Price",
     "Price excl. GST/HST/PST",
     "Price Ex Tax",
+    "Net PPG",
+    "Net PPU",
+    "Discounted PPG",
+    "Disc PPG",
+    "Disc PPU",
 )
 """Vendors' and brokers' names for the price of their customer; some change every few weeks."""
 _SAVINGS = ("Savings", "Saving", "Your Savings", "Total Savings", "Savings Total", "Savings/Gal", "Savings per Gallon")
@@ -76,7 +86,7 @@ PRICE_FIELDS = RecordFields(
             ("Station name", "Truckstop Name", "TS Name", "Location Name", "Site Name", "Travel Center", "Location"),
         ),
         RecordField("brand", "Brand", "text", ("Chain",)),
-        RecordField("address", "Address", "text", ("Street", "Street Address")),
+        RecordField("address", "Address", "text", ("Street", "Street Address", "Station Address")),
         RecordField("city", "City", "text", ("Town", "TS City", "City/State")),
         RecordField("state", "State", "text", ("State/Province", "ST", "TS State", "Province", "Prov", "Prv")),
         RecordField("latitude", "Latitude", "number", ("Lat",)),

@@ -130,6 +130,7 @@ def test_net_prices_reach_the_station_of_their_chain(
         ("loves_search.csv", {"L305": 4.299, "L210": 4.359}),
         ("caseys.csv", {"C1234": 4.099, "C1235": 4.199, "C1236": 4.199}),
         ("rack_cost.csv", {"P206": 4.499}),
+        ("price_per_gallon.csv", {"L305": 4.299}),
     ],
 )
 def test_retail_prices_reach_their_station(
@@ -182,6 +183,27 @@ def test_a_final_price_is_the_customers_and_so_is_one_without_its_savings(
 
     held = {one.kind: one.price for one in held_prices(connection, fleet.company_id)}
     assert held == {"net": price, "retail": 4.099}
+
+
+@pytest.mark.parametrize(
+    ("heading", "cells"),
+    [
+        ("Retail PPG,Net PPG", "4.099,3.787"),
+        ("Retail PPU,Disc PPU", "4.099,3.787"),
+        ("Price per Liter,Net Price ($/L)", "1.0829,1.0004"),
+    ],
+)
+def test_prices_may_be_called_by_their_unit(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, heading: str, cells: str
+) -> None:
+    path = csv_file(f"Brand,Site Name,City,State,{heading}", f"Casey's,Casey's #1234,Nappanee,IN,{cells}")
+    profile = recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
+    store_price_file(
+        connection, *(of_chicago(connection, fleet), path, profile), takes_retail=True, limits=OutlierLimits(), now=NOON
+    )
+
+    assert net(connection, fleet) == {"C1234": pytest.approx(3.787, abs=0.001)}
+    assert priced(connection) == {"C1234": pytest.approx(4.099, abs=0.001)}
 
 
 @pytest.mark.parametrize(
