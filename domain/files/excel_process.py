@@ -1,5 +1,5 @@
-"""Reads the first sheet of an Excel file in a process of its own, and writes its rows to the standard output. If it is
-empty, and one other sheet has a table, that one is read.
+"""Reads the first visible sheet of an Excel file in a process of its own, and writes its rows to the standard output.
+If it is empty, and one other sheet has a table, that one is read.
 
 python-calamine holds a sheet whole. A file of five kilobytes may say that its last cell is XFD1048576, and the reader
 then asks for half a terabyte, which ends its process. So the process is not ours, and the system bounds its memory and
@@ -47,12 +47,13 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
     try:
         with python_calamine.load_workbook(path) as book:
             further = None
-            if not _write(book.get_sheet_by_index(0)):
-                further = list(_further_sheets(book))
+            first, *others = _sheets(book)
+            if not _write(book.get_sheet_by_name(first)):
+                further = list(_further_sheets(book, others))
                 if len(further) == 1:  # a vendor has moved the table, and left its old sheet empty
                     _write(book.get_sheet_by_name(further.pop()))
             sys.stdout.close()  # the other sheets may take long, and the caller does not wait for ever
-            names = _further_sheets(book) if further is None else further
+            names = _further_sheets(book, others) if further is None else further
             print("\n".join(" ".join(name.split()) for name in names), file=sys.stderr)
     except OSError as error:
         print(error.strerror or error, file=sys.stderr)
@@ -80,17 +81,20 @@ _FEWEST_ROWS = 2
 """Fewest rows of a table: a heading and a row. Sheets with fewer are notes."""
 
 
-def _further_sheets(book: Any) -> Iterator[str]:
-    """The names of the other visible sheets with rows."""
-    for sheet in book.sheets_metadata[1 : 1 + _MOST_FURTHER_SHEETS]:
-        if sheet.visible != python_calamine.SheetVisibleEnum.Visible:
-            continue
-        if sheet.typ != python_calamine.SheetTypeEnum.WorkSheet:
-            continue
-        rows = book.get_sheet_by_name(sheet.name).iter_rows()
+def _sheets(book: Any) -> list[str]:
+    """The names of the sheets that a person sees; of all sheets if there are none."""
+    visible, table = python_calamine.SheetVisibleEnum.Visible, python_calamine.SheetTypeEnum.WorkSheet
+    seen = [one.name for one in book.sheets_metadata if (one.visible, one.typ) == (visible, table)]
+    return seen or list(book.sheet_names)
+
+
+def _further_sheets(book: Any, names: list[str]) -> Iterator[str]:
+    """The names of these sheets that have a table."""
+    for name in names[:_MOST_FURTHER_SHEETS]:
+        rows = book.get_sheet_by_name(name).iter_rows()
         wide = (row for row in rows if sum(cell != "" for cell in row) >= _FEWEST_CELLS)
         if sum(1 for _ in islice(wide, _FEWEST_ROWS)) == _FEWEST_ROWS:
-            yield sheet.name
+            yield name
 
 
 def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]]:

@@ -1,4 +1,4 @@
-"""Reads tables that people make, row by row: the first sheet of an Excel file, or a CSV file.
+"""Reads tables that people make, row by row: the first visible sheet of an Excel file, or a CSV file.
 
 No CSV file is held in memory whole. A bounded process of its own holds an Excel file."""
 

@@ -131,6 +131,17 @@ def test_a_further_sheet_with_rows_is_told(connection: Connection, fleet: Fleet,
     assert row.message.startswith("the sheet 'Canada' has rows, too")
 
 
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_the_first_sheet_that_a_person_sees_is_read(tmp_path: Path, state: str) -> None:
+    """Templates have hidden sheets in front, with lists or old rows: issues 513 and 533 of tidyverse/readxl."""
+    path = workbook(tmp_path / "prices.xlsx", Old=[HEADER, ELKHART], New=[HEADER, ELKHART.replace("305", "306")])
+    book = openpyxl.load_workbook(path)
+    book["Old"].sheet_state, book.active = state, book["New"]
+    book.save(path)
+
+    assert [row.cells[0] for row in first_rows(path)] == ["Store No.", "306"]
+
+
 def test_a_cover_sheet_tells_where_the_rows_are(tmp_path: Path) -> None:
     path = workbook(tmp_path / "prices.xlsx", Cover=["ACME"], Prices=[HEADER, ELKHART])
 
