@@ -49,6 +49,8 @@ class DeliveryClaim(Claim):
     payload: str
     failures: int
     queued_at: datetime
+    url: str
+    """The endpoint's URL at that time, to which the event is sent."""
     trace: Trace = NO_TRACE
     """The trace of the push whose input the route has."""
 
@@ -177,13 +179,13 @@ def claim_deliveries(
         if payload is None:
             lost.append(row.number)
         else:
-            claimed.append(_claimed(row, payload, until, traces))
+            claimed.append(_claimed(row, payload, target.url, until, traces))
     if lost:
         _FAIL.execute(connection, (now, "The route was deleted before the first attempt", endpoint_id, lost))
     return ClaimedBatch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
 
 
-def _claimed(row: _Due, payload: str, until: datetime, traces: Mapping[UUID, Trace]) -> DeliveryClaim:
+def _claimed(row: _Due, payload: str, url: str, until: datetime, traces: Mapping[UUID, Trace]) -> DeliveryClaim:
     return DeliveryClaim(
         number=row.number,
         attempt=row.attempts,
@@ -194,6 +196,7 @@ def _claimed(row: _Due, payload: str, until: datetime, traces: Mapping[UUID, Tra
         until=until,
         failures=row.failures,
         queued_at=row.queued_at,
+        url=url,
         trace=traces.get(row.route_id, NO_TRACE) if row.route_id is not None else NO_TRACE,
     )
 
@@ -214,6 +217,7 @@ def _open_secrets(target: _Target, contacts: Contacts, now: datetime) -> list[st
 
 class _Failing(NamedTuple):
     company_id: UUID
+    url: str
     failing_since: datetime | None
     disabled_at: datetime | None
 
@@ -228,7 +232,7 @@ class Disabled(NamedTuple):
 
 _LOCK_ENDPOINT = Statement(
     _Failing,
-    "SELECT company_id, failing_since, disabled_at FROM webhook_endpoints WHERE id = %s FOR NO KEY UPDATE",
+    "SELECT company_id, url, failing_since, disabled_at FROM webhook_endpoints WHERE id = %s FOR NO KEY UPDATE",
 )
 _SET_FAILING = Command("UPDATE webhook_endpoints SET failing_since = %s WHERE id = %s")
 
@@ -285,8 +289,9 @@ of an index, as for `_CLAIM`."""
 def settle_deliveries(
     connection: Connection, endpoint_id: UUID, outcomes: Sequence[Outcome], *, settings: Settings, now: datetime
 ) -> Disabled | None:
-    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else. Returns the
-    endpoint if its answers disabled it: it is gone, or it has taken nothing for days."""
+    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else; one at a
+    former URL says nothing of the endpoint. Returns the endpoint if its answers disabled it: it is gone, or it has
+    taken nothing for days."""
     endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
     documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
     numbers = [outcome.claimed.number for outcome in outcomes]
@@ -297,9 +302,9 @@ def settle_deliveries(
         for _, document in held:
             if document["retry_at"] is not None and document["route_id"] is not None:
                 _DELAY_NEXT.execute(connection, {**document, "endpoint_id": endpoint_id})
-    if endpoint is None or not held:
+    outcomes = [outcome for outcome, _ in held if endpoint is not None and outcome.claimed.url == endpoint.url]
+    if endpoint is None or not outcomes:
         return None
-    outcomes = [outcome for outcome, _ in held]
     has_failed = all(outcome.error is not None for outcome in outcomes)
     failing_since = (endpoint.failing_since or now) if has_failed else None
     if failing_since != endpoint.failing_since and endpoint.disabled_at is None:

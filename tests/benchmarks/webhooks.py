@@ -121,7 +121,8 @@ def _deliver(stack: Stack, fleets: list[Fleet], made: list[NewSecret]) -> _Run:
 def _post_bare(stack: Stack, url: str, made: NewSecret) -> _Run:
     """Measure the client alone: it posts signed bodies to the receiver, and keeps nothing."""
     body = write(route_body(datetime.now(UTC))).decode() * 3  # about as long as a route
-    claimed = DeliveryClaim(1, 1, new_id(), None, "route.imported", body, 0, datetime.now(UTC), until=datetime.now(UTC))
+    now = datetime.now(UTC)
+    claimed = DeliveryClaim(1, 1, new_id(), None, "route.imported", body, 0, now, url, until=now)
 
     async def post() -> float:
         sender = Sender(allowed=AllowedHosts.read(_ALLOWED), timeout_seconds=10)

@@ -39,8 +39,10 @@ from domain.webhooks.delivery_log import (
 )
 from domain.webhooks.endpoints import (
     ENDPOINTS,
+    EndpointChanges,
     UnknownEndpoint,
     UnusableEndpoint,
+    change_endpoint,
     delivery_jobs,
     disable_endpoint,
     enable_endpoint,
@@ -49,7 +51,7 @@ from domain.webhooks.endpoints import (
 )
 from tests.conftest import own_database
 from tests.domain.helpers import imported
-from tests.domain.webhooks.endpoints import events_of, make_endpoint
+from tests.domain.webhooks.endpoints import HERE, events_of, make_endpoint
 from tests.factories import DOT, Fleet, make_fleet
 from tests.repeatable import examples
 from tests.rows import rows_read
@@ -241,6 +243,23 @@ def test_an_endpoint_that_is_gone_is_disabled_at_once(
     assert delivery_jobs(connection, [fleet.company_id]) == []
     again = settle_deliveries(connection, endpoint_id, [outcome(second, later, 410)], settings=settings, now=later)
     assert again is None
+
+
+def test_what_a_former_url_answers_says_nothing_of_the_endpoint(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    imported(connection, fleet.live, now=now)
+    (sent_before,) = claim(connection, endpoint_id, settings, later).claimed
+    values = EndpointChanges(url="https://tms.example.com/new")
+    change_endpoint(connection, fleet.company_id, endpoint_id, values, DOT, allowed=HERE)
+
+    gone = outcome(sent_before, later, 410)
+    disabled = settle_deliveries(connection, endpoint_id, [gone], settings=settings, now=later)
+
+    assert disabled is None
+    (endpoint,) = ENDPOINTS.all(connection, fleet.company_id)
+    assert (endpoint.disabled_at, endpoint.failing_since) == (None, None)
+    assert attempt(connection, endpoint_id, settings, later + timedelta(hours=1)) == ["route.imported"]
 
 
 def test_an_attempt_of_before_does_not_disable_what_a_person_has_enabled_again(

@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 def a_claim(payload: str = '{"type":"route.imported"}') -> DeliveryClaim:
     now = datetime.now(UTC)
-    return DeliveryClaim(1, 1, new_id(), None, "route.imported", payload, 0, now, until=now)
+    return DeliveryClaim(1, 1, new_id(), None, "route.imported", payload, 0, now, "", until=now)
 
 
 def run(work: Callable[[Sender], Coroutine[Any, Any, Result]], allowed: AllowedHosts, seconds: float = 120) -> Result:
