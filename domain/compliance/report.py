@@ -139,11 +139,15 @@ _EXTRA = f"""
     WHERE a.id = stop.answer_id AND stop.answer = 'refused' AND NOT EXISTS (
         SELECT FROM driver_answers beside
         WHERE beside.route_id = a.route_id AND beside.kind = 'refused' AND NOT beside.is_late
-          AND new.cause->'closures' ? beside.id::text AND (beside.answered_at, beside.id) > (a.answered_at, a.id))
+          AND new.cause->'closures' ? beside.id::text AND (beside.answered_at, beside.id) > (a.answered_at, a.id)
+          AND NOT EXISTS (
+            SELECT FROM driver_answers later
+            WHERE later.route_id = a.route_id AND later.station_id = beside.station_id AND NOT later.is_late
+              AND (later.answered_at, later.id) > (beside.answered_at, beside.id)))
 """
 """The new plan's purchases less those of the plan before from the same place on. Gallons that one of them buys more are
 still in the tank at the end, so they do not count: they are taken off at the new plan's average price. A plan that was
-made for several refusals counts once, with the last of them."""
+made for several refusals counts once, with the last of them that still stands."""
 
 _COMPARED = f"""
     SELECT stop.*, coalesce(s.brand, '') AS chain,

@@ -144,6 +144,31 @@ def test_a_refusal_stands_beside_the_dollars_that_its_new_plan_cost_more(
     if both:
         trip.take(trip.refused(RefusalReason.QUEUE, sequence=1))
     trip.take(trip.refused(RefusalReason.NO_PARKING), after=HOUR / 60)
+    take_dearer_plan(trip)
+    complete(trip, fleet)
+
+    refused = next(one for one in stops(trip, fleet.live) if one.reason == "no_parking")
+    assert (refused.number, refused.place, refused.outcome) == (None, "Lakeside Travel Plaza", "refused")
+    # 593.00 for 160 gallons instead of 520.50 for 150: the ten gallons more are still in the tank, at 3.70625 each
+    assert refused.priced_cents == 7250 - 3706
+    (line,) = (one for one in lines(trip, fleet, ComplianceBy.REASON) if one.name == "no_parking")
+    assert (line.figures.refused, line.priced, line.cents) == (1, 1, 3544)
+    assert sum(one.cents for one in lines(trip, fleet, ComplianceBy.REASON)) == 3544, "one plan is paid once"
+
+
+def test_the_dollars_of_a_new_plan_stay_with_the_refusal_that_is_not_taken_back(
+    trip: AnsweredTrip, fleet: Fleet
+) -> None:
+    trip.take(trip.refused(RefusalReason.QUEUE, sequence=1))
+    trip.take(trip.refused(RefusalReason.NO_PARKING), after=HOUR / 60)
+    take_dearer_plan(trip)
+    trip.take(trip.given(), after=2 * HOUR)
+
+    assert [(one.reason, one.priced_cents) for one in stops(trip, fleet.live)] == [("queue", 3544)]
+
+
+def take_dearer_plan(trip: AnsweredTrip) -> None:
+    """Stores the plan that was made for all of his refusals, and that he was told."""
     closures = {str(one.id): one.station_id for one in trip.answers}
     new = new_id()
     dearer = {**PLAN["stops"][0], "name": "Elsewhere", "gallonsToFill": 110.0, "totalCost": 418.0}
@@ -162,15 +187,6 @@ def test_a_refusal_stands_beside_the_dollars_that_its_new_plan_cost_more(
         (new_id(), new, trip.route_id),
     )
     trip.connection.execute("UPDATE routes SET plan_id = %s WHERE id = %s", (new, trip.route_id))
-    complete(trip, fleet)
-
-    refused = next(one for one in stops(trip, fleet.live) if one.reason == "no_parking")
-    assert (refused.number, refused.place, refused.outcome) == (None, "Lakeside Travel Plaza", "refused")
-    # 593.00 for 160 gallons instead of 520.50 for 150: the ten gallons more are still in the tank, at 3.70625 each
-    assert refused.priced_cents == 7250 - 3706
-    (line,) = (one for one in lines(trip, fleet, ComplianceBy.REASON) if one.name == "no_parking")
-    assert (line.figures.refused, line.priced, line.cents) == (1, 1, 3544)
-    assert sum(one.cents for one in lines(trip, fleet, ComplianceBy.REASON)) == 3544, "one plan is paid once"
 
 
 def test_a_refusal_counts_once_and_not_when_it_is_taken_back(trip: AnsweredTrip, fleet: Fleet) -> None:
