@@ -15,6 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
+from domain.database.fence import is_at_work, require_not_fenced
 from domain.database.statements import Command, NotNull, Statement
 from domain.lifecycle import Environment
 
@@ -71,13 +72,13 @@ class Withheld(NamedTuple):
 
 _LIST = Statement(
     Withheld,
-    """
+    f"""
     SELECT m.id, m.company_id, m.route_id, m.plan_id, m.driver_id, r.external_id, r.scheduled_start, m.withheld_since,
            m.text
     FROM messages m JOIN routes r ON r.id = m.route_id
     WHERE m.status = 'pending' AND m.withheld_since IS NOT NULL
       AND (%(company_id)s::uuid IS NULL OR m.company_id = %(company_id)s)
-      AND (%(ids)s::uuid[] IS NULL OR m.id = ANY(%(ids)s))
+      AND CASE WHEN %(ids)s::uuid[] IS NULL THEN {is_at_work("m.company_id")} ELSE m.id = ANY(%(ids)s) END
     ORDER BY r.id, m.created_at, m.id
     """,
 )
@@ -85,15 +86,19 @@ _LOCK = Statement(Withheld, f"{_LIST.text} FOR UPDATE OF r")
 
 
 def list_withheld_messages(connection: Connection, company_id: UUID | None) -> list[Withheld]:
-    """The withheld messages of a company, or of all companies for None."""
+    """The withheld messages of a company, or of all companies for None. Copies of those that left do not count."""
     return _LIST.all(connection, {"company_id": company_id, "ids": None})
 
 
 def lock_withheld_messages(
     connection: Connection, company_id: UUID | None, ids: Sequence[UUID] | None
 ) -> list[Withheld]:
-    """Lock the routes of the withheld messages, or of those with these ids, and read the messages."""
-    return _LOCK.all(connection, {"company_id": company_id, "ids": list(ids) if ids is not None else None})
+    """Lock the routes of the withheld messages, or of those with these ids, and read the messages. Raises MovedCompany
+    for the id of a message that waits in another cell."""
+    messages = _LOCK.all(connection, {"company_id": company_id, "ids": list(ids) if ids is not None else None})
+    for owner_id in {one.company_id for one in messages}:
+        require_not_fenced(connection, owner_id)
+    return messages
 
 
 _RELEASE = Command(

@@ -17,7 +17,7 @@ from domain.ids import shown_id
 from domain.lifecycle import Environment, Role
 from domain.settings import Settings
 from tests.deploy.commands import Cli
-from tests.domain.helpers import imported
+from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import DOT, Fleet
 
@@ -140,6 +140,8 @@ def test_a_company_on_its_way_is_not_erased_or_changed(cli: Cli, database: Datab
         ("drivers", "erase", "--company", "COMPANY", "DRIVER", "--yes"),
         ("webhooks", "set", "--company", "COMPANY", "ENDPOINT", "--disable"),
         ("routes", "cancel", "ROUTE", "--reason", "sold"),
+        ("messages", "release", "MESSAGE"),
+        ("messages", "discard", "MESSAGE"),
     ],
 )
 def test_a_company_that_has_left_is_changed_where_it_is(
@@ -150,6 +152,9 @@ def test_a_company_that_has_left_is_changed_where_it_is(
     with database.transaction() as connection:
         key = create_key(connection, fleet.company_id, DOT, name="k", environment=Environment.LIVE, scopes=[])
         create_user(connection, DOT, email=email, role=Role.OWNER, company_id=fleet.company_id)
+        route_id = imported(connection, fleet.live, now=now)
+        message_id = planned_by_hand(connection, route_id, now=now)
+        connection.execute("UPDATE messages SET withheld_since = %s, retry_at = NULL WHERE id = %s", (now, message_id))
         given = {
             "COMPANY": fleet.shown_company_id,
             "KEY": shown_id("key", key.id),
@@ -157,10 +162,23 @@ def test_a_company_that_has_left_is_changed_where_it_is(
             "TRUCK": fleet.shown_trucks[0],
             "DRIVER": fleet.shown_drivers[0],
             "ENDPOINT": shown_id("whe", make_endpoint(connection, fleet.live).endpoint.id),
-            "ROUTE": shown_id("rte", imported(connection, fleet.live, now=now)),
+            "ROUTE": shown_id("rte", route_id),
+            "MESSAGE": shown_id("msg", message_id),
         }
     with left_for_cell_2(database, fleet):
         assert "has left for cell 2" in cli(*(given.get(one, one) for one in arguments)).sentence
+
+
+def test_all_withheld_messages_are_those_of_companies_that_are_here(
+    cli: Cli, database: Database, fleet: Fleet, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+        connection.execute("UPDATE messages SET withheld_since = %s, retry_at = NULL WHERE id = %s", (now, message_id))
+    with left_for_cell_2(database, fleet):
+        assert cli("messages", "release", "--all", "--company", fleet.shown_company_id, "--json").document == []
+    (withheld,) = cli("messages", "withheld", "--company", fleet.shown_company_id, "--json").document
+    assert withheld["id"] == shown_id("msg", message_id)
 
 
 @contextmanager
