@@ -58,12 +58,16 @@ def match_vehicles(
 ) -> dict[str, UUID | None]:
     """Our vehicle for each of the vendor's, by key; None if a person has to decide. Stores new ones. `names_parts`: the
     vendor names only a part of its vehicles, as in webhooks; then the other known ones still count."""
-    named = {one.key: Named.of(one) for one in vehicles if one.key and one.key == tidied(one.key)}
+    named: dict[str, Named] = {}
+    for one in vehicles:
+        if one.key and one.key == tidied(one.key):  # a list of events names one again, perhaps in part
+            names = Named.of(one)
+            named[one.key] = Named(*map(_newest, names, named.get(one.key, names)))
     known = {row.vehicle_key: row for row in _KNOWN.all(connection, (company_id, connector_id, list(named)))}
     for key, known_one in known.items():
         if names_parts or not any(named[key]):
             before = (known_one.name, known_one.vin, known_one.external_ids)
-            named[key] = Named(*(new or old for new, old in zip(named[key], before, strict=True)))
+            named[key] = Named(*map(_newest, named[key], before))
     matched: dict[str, UUID | None] = {}
     doubtful: dict[str, Named] = {}
     for key, names in named.items():
@@ -79,6 +83,10 @@ def match_vehicles(
     changed = {key for key in doubtful if _is_news(known.get(key), doubtful[key], compared[key], now)}
     _store(connection, company_id, connector_id, {key: doubtful[key] for key in changed}, compared, now)
     return matched
+
+
+def _newest(new: str | None, old: str | None) -> str | None:
+    return new or old
 
 
 def _still_holds(row: _Known, names: Named, now: datetime) -> bool:

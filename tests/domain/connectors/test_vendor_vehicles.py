@@ -56,6 +56,14 @@ def test_what_is_exactly_the_same_decides(
     assert (counts.matched, counts.unmatched, counts.silent) == (5, 2, 5)
 
 
+def test_a_vehicle_that_is_named_twice_keeps_the_names_that_the_second_lacks(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    named = [VendorVehicle("7", "102"), VendorVehicle("7"), VendorVehicle("8", "101"), VendorVehicle("8", "102")]
+    matched = match_vehicles(connection, fleet.company_id, connector.id, named, names_parts=True, now=now)
+    assert matched == {"7": fleet.trucks[1], "8": fleet.trucks[1]}
+
+
 def test_a_vin_that_a_list_has_in_small_letters_is_the_same(
     connection: Connection, fleet: Fleet, connector: Connector, now: datetime
 ) -> None:
