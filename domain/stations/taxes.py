@@ -19,7 +19,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Command
 from domain.files.csvfiles import FileRow, ImportReport, Progress, read_rows, without_repeats
 from domain.stations.price_sets import begin_price_set, record_by_hand
-from domain.stations.staged_rows import AlreadyPriced, RowKey, count_outcomes, keep_stored, stage_rows
+from domain.stations.staged_rows import AlreadyPriced, RowKey, count_outcomes, stage_rows
 from domain.stations.tax_matrix import matrix_taxes
 
 
@@ -61,7 +61,8 @@ def store_tax_rows(
     columns = TaxRow.__struct_fields__
     absent = stage_rows(connection, "fuel_taxes", columns, lines, msgspec.structs.astuple)
     begin_price_set(connection, "taxes", None, now=now)
-    keep_stored(connection, "fuel_taxes", _TAX_KEY, absent)
+    if "surcharge_per_gallon" in absent:
+        _keep_surcharges(connection)
     count_outcomes(connection, "fuel_taxes", _TAX_KEY, columns, report)
     connection.execute(
         "INSERT INTO fuel_taxes (state, rate_per_gallon, valid_from, surcharge_per_gallon)"
@@ -70,6 +71,17 @@ def store_tax_rows(
         " surcharge_per_gallon = excluded.surcharge_per_gallon"
     )
     return report
+
+
+def _keep_surcharges(connection: Connection) -> None:
+    """A file without surcharges changes none: the one that holds on a rate's first day goes on. Otherwise the miles of
+    later quarters in Kentucky and Virginia would owe none."""
+    connection.execute(
+        "UPDATE staged_fuel_taxes new SET surcharge_per_gallon = stored.surcharge_per_gallon FROM fuel_taxes stored"
+        " WHERE stored.state = new.state AND stored.valid_from = ("
+        "SELECT max(valid_from) FROM fuel_taxes before WHERE before.state = new.state"
+        " AND before.valid_from <= new.valid_from)"
+    )
 
 
 _ADD_TAX = Command(

@@ -458,6 +458,10 @@ def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_f
     rows = named(connection).execute("SELECT * FROM fuel_taxes WHERE state IN ('MD', 'VA') ORDER BY state").fetchall()
     assert [(row.rate_per_gallon, row.surcharge_per_gallon) for row in rows] == [(0.4, 0), (0.33, 0.15)]
 
+    assert counts(load("VA,0.34,2026-04-01", "VA,0.31,2025-10-01", "MD,0.41,2026-04-01")) == (3, 0, 0)
+    rows = named(connection).execute("SELECT * FROM fuel_taxes WHERE state = 'VA' ORDER BY valid_from").fetchall()
+    assert [row.surcharge_per_gallon for row in rows] == [0, 0.15, 0.15], "the surcharge of the day before goes on"
+
 
 def test_readers_see_all_of_an_import_or_nothing(
     database: Database, stations_of: Callable[..., ImportReport], csv_file: CsvFile, now: datetime
