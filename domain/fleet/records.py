@@ -31,8 +31,9 @@ _GONE = frozenset(
         *("traded", "disposed", "scrapped", "archived", "deleted", "removed"),
     }
 )
-_NO_DAY_UP_TO = 1950
-"""The days of TMW for none: 1950-01-01, and one in 2049. SQL Server's is 1900-01-01."""
+_NO_DAY_UP_TO = 1970
+"""The days of TMW for none: 1950-01-01, and one in 2049. SQL Server's is 1900-01-01; a time of 0 seconds is 1970-01-01
+in UTC, and the evening before in America."""
 
 
 class _PastDays:

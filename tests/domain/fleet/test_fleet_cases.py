@@ -182,7 +182,13 @@ def test_who_leaves_today_is_still_there_in_every_time_zone(
     assert len(report.passed_rows) == int(is_passed)
 
 
-@pytest.mark.parametrize("nothing", ["", "-", "N/A", "00/00/0000", "01/01/1900", "1899-12-30 00:00:00", "12/31/2049"])
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        *("", "-", "N/A", "00/00/0000", "01/01/1900", "1899-12-30 00:00:00", "12/31/2049"),
+        *("1970-01-01T00:00:00Z", "12/31/1969 6:00:00 PM"),
+    ],
+)
 def test_a_day_of_leaving_may_say_that_there_is_none(
     connection: Connection, fleet: Fleet, csv_file: CsvFile, nothing: str
 ) -> None:
