@@ -57,6 +57,8 @@ def test_a_message_of_just_the_length_that_discord_takes_is_whole() -> None:
         ("sns", 1_600, 1_600),
         ("plivo", 1_600, 737),
         ("telnyx", 1_530, 670),
+        ("sinch", 2_000, 2_000),
+        ("msgbird", 1_377, 603),
         ("tgram", 4_096, 4_096),
         ("pover", 1_024, 1_024),
     ],
@@ -77,6 +79,16 @@ def test_a_plan_that_is_too_long_for_a_gateway_goes_out_without_its_last_fuel_st
         assert most - 400 < len(sent) <= most
         assert sent.endswith("Ask dispatch for the others.\nMessage msg_1")
         assert f"1. {name} 1\nMile 1: 100.0 gal" in sent
+
+
+def test_clicksend_counts_a_line_end_as_two_characters() -> None:
+    text = "Fuel plan for A\n" + "\n".join(f"{number}. {'x' * 49}" for number in range(10, 32)) + "\nMessage msg_1"
+    assert len(text) < 1_224 < len(text.replace("\n", "\r\n"))
+
+    sent = fitted(text, room_at_gateway(text, "clicksend")).replace("\n", "\r\n")
+
+    assert len(sent) <= 1_224
+    assert sent.endswith("Message msg_1")
 
 
 def test_an_ordinary_plan_is_whole_in_a_text_message() -> None:
