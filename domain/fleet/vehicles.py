@@ -123,6 +123,7 @@ VEHICLE_COLUMNS = ColumnNames(
         **dict.fromkeys(("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber"), "unit_number"),
         **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname", "truckcode"), "unit_number"),
         **dict.fromkeys(("currenttruck", "tractor", "tractorno", "tractornumber"), "unit_number"),
+        **dict.fromkeys(("powerunit", "powerunitno", "powerunitnumber", "powerunitid"), "unit_number"),
         **dict.fromkeys(("vinnumber", "vinno", "vinsn", "vehicleidentificationnumber"), "vin"),
         "vehicleidentificationnumbervin": "vin",
         **dict.fromkeys(("plate", "plateno", "platenumber", "licenseplatenumber", "licenceplate"), "license_plate"),

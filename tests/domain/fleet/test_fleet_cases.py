@@ -147,6 +147,16 @@ def test_a_trailer_is_no_vehicle(
     assert (report.created, len(report.passed_rows)) == (int(not is_passed), int(is_passed))
 
 
+@pytest.mark.parametrize("column", ["Power Unit", "Power Unit #", "power_unit_number"])
+def test_a_list_of_power_units_beside_their_trailers_is_one_of_trucks(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, column: str
+) -> None:
+    path = csv_file(f"{column},VIN,Make,Year,Trailer", "4901,1FUJGBDV8NLBT4901,Volvo,2024,T-7")
+
+    assert rejected(import_vehicles(connection, fleet.company_id, path)) == {}
+    assert vehicles(connection, fleet)["4901"].vin == "1FUJGBDV8NLBT4901"
+
+
 def test_a_list_passes_over_who_and_what_has_gone(connection: Connection, fleet: Fleet) -> None:
     people = import_drivers(connection, fleet.company_id, CASES / "loadsmart_drivers.csv")
     trucks = import_vehicles(connection, fleet.company_id, CASES / "sold_trucks.csv")
