@@ -283,6 +283,7 @@ class Deals(RecordKind[StoredDeal, DealFileRow]):
     section = "stations"
     about = (
         "Prices that your company has negotiated, for one station or all of a brand: a discount or a fixed net price."
+        " Of all deals that hold on a day the cheapest counts, so give a deal its last day before a dearer one follows."
     )
     search_hint = "station id, brand"
     shape = DealFileRow
