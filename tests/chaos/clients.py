@@ -48,18 +48,20 @@ class Clients:
         number = next(self._numbers)
         headers = {"Authorization": f"Bearer {account.keys[number % len(account.keys)]}"}
         begun_at = time.monotonic()
-        status, document = NO_ANSWER, None
+        status, document, fault = NO_ANSWER, None, ""
         for api in (self._apis[number % 2], self._apis[(number + 1) % 2]):
             try:
                 answer = api.request(method, path, json=body, headers=headers)
             except httpx.ConnectError:  # nothing was sent
                 continue
-            except httpx.TransportError:
+            except httpx.TransportError as error:
+                fault = repr(error)
                 break
             status = answer.status_code
             document = answer.json() if answer.content and status != 500 else None
             break
-        self._model.note(Answer(begun_at, time.monotonic(), status, f"{method} {path.partition('?')[0][:24]}"))
+        request = f"{method} {path.partition('?')[0][:24]}"
+        self._model.note(Answer(begun_at, time.monotonic(), status, request, fault))
         return status, document
 
     def ask_patiently(self, account: Account, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -88,13 +90,13 @@ class Clients:
         return self._console("POST", path, lambda: browser.post(path, content=text.encode(), headers=headers))[0]
 
     def _console(self, method: str, path: str, send: Any) -> tuple[int, str]:
-        begun_at = time.monotonic()
+        begun_at, fault = time.monotonic(), ""
         try:
             answer = send()
             status, text = answer.status_code, answer.text
-        except httpx.TransportError:
-            status, text = NO_ANSWER, ""
-        self._model.note(Answer(begun_at, time.monotonic(), status, f"console {method} {path[:24]}"))
+        except httpx.TransportError as error:
+            status, text, fault = NO_ANSWER, "", repr(error)
+        self._model.note(Answer(begun_at, time.monotonic(), status, f"console {method} {path[:24]}", fault))
         return status, text
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -299,8 +299,10 @@ class Machine:
         bad = [answer for answer in self._model.answers if answer.status == 0 or answer.status >= 500]
         first = min((span.begun_at for span in spans), default=0.0)
         return [
-            f"{answer.request} is answered {answer.status or 'not at all'}, {answer.begun_at - first:+.2f} s from the"
-            f" first fault's begin, after {answer.ended_at - answer.begun_at:.2f} s"
+            f"{answer.request} is answered {answer.status or f'not at all: {answer.fault}'},"
+            f" {answer.begun_at - first:+.2f} s from the first fault's begin, after"
+            f" {answer.ended_at - answer.begun_at:.2f} s, at"
+            f" {datetime.now(UTC) - timedelta(seconds=time.monotonic() - answer.ended_at):%H:%M:%S}"
             for answer in bad
             if not is_excused(answer)
         ]

@@ -142,6 +142,8 @@ class Answer(NamedTuple):
     ended_at: float
     status: int
     request: str
+    fault: str = ""
+    """The error in place of an answer."""
 
 
 class Model:
