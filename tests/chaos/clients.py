@@ -18,6 +18,8 @@ from tests.ingress.console.conftest import Browser
 PATIENCE_SECONDS = 25.0
 """A patient caller repeats a request that had no answer, or 500, for so long."""
 _CLIENT_SECONDS = 30.0
+_KEEPS_ALL = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+"""httpx closes a connection that is one too many, although another thread was given it and is about to send."""
 
 NO_ANSWER = 0
 
@@ -28,7 +30,9 @@ class Clients:
     def __init__(self, urls: Mapping[str, str], model: Model, tokens: Mapping[UUID | None, str]) -> None:
         """`tokens` are cookies of signed-in users, by company; None is an operator."""
         self._model = model
-        self._apis = [httpx.Client(base_url=urls[name], timeout=_CLIENT_SECONDS) for name in INGRESSES]
+        self._apis = [
+            httpx.Client(base_url=urls[name], timeout=_CLIENT_SECONDS, limits=_KEEPS_ALL) for name in INGRESSES
+        ]
         self._numbers = itertools.count()
         self._browsers = {
             company_id: Browser(urls["console"], cookies={"fuelroute": token}) for company_id, token in tokens.items()
