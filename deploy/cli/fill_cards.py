@@ -33,8 +33,8 @@ def fills_cards(company_id: CompanyId, environment: InEnvironment = Environment.
                 "card": one.card_last_four,
                 "driver_name": one.driver_name,
                 "fills": one.fills,
-                "first": f"{one.first_at:%Y-%m-%d}",
-                "last": f"{one.last_at:%Y-%m-%d}",
+                "first": f"{one.first_day:%Y-%m-%d}",
+                "last": f"{one.last_day:%Y-%m-%d}",
             }
             for one in waiting
         ],

@@ -220,14 +220,17 @@ class WaitingCard(NamedTuple):
     card_last_four: str | None
     driver_name: str | None
     fills: NotNull[int]
-    first_at: NotNull[datetime]
-    last_at: NotNull[datetime]
+    first_day: NotNull[date]
+    last_day: NotNull[date]
+    """The days of its purchases where they were made, as `CardAssignment.first_day` counts them."""
 
 
 _WAITING = Statement(
     WaitingCard,
     """
-    SELECT card_last_four, driver_name, count(*)::int AS fills, min(bought_at) AS first_at, max(bought_at) AS last_at
+    SELECT card_last_four, driver_name, count(*)::int AS fills,
+           min((bought_at AT TIME ZONE time_zone)::date) AS first_day,
+           max((bought_at AT TIME ZONE time_zone)::date) AS last_day
     FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s AND review <> '{}'
       AND 'unit' = ANY(review) AND unit_number IS NULL AND counter_id IS NULL
     GROUP BY card_last_four, driver_name ORDER BY fills DESC, card_last_four, driver_name LIMIT 500

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from domain.burn.history import BurnHistory, MeasuredTrip
 from ingress.console.savings_chart import PLOT, Tick
@@ -31,7 +32,7 @@ class BurnChart(NamedTuple):
     declared: Tick | None
 
 
-def draw_burn(history: BurnHistory) -> BurnChart | None:
+def draw_burn(history: BurnHistory, time_zone: str) -> BurnChart | None:
     """Draw the trips that have a mileage, the oldest on the left; None without any."""
     found = [
         (trip, mpg) for trip in reversed(history.trips) if (mpg := trip.mpg) is not None and mpg < _tallest(history)
@@ -56,7 +57,7 @@ def draw_burn(history: BurnHistory) -> BurnChart | None:
     return BurnChart(
         dots,
         [Tick(y(number / 2), f"{number / 2:g} mpg") for number in range(_halves(lowest), _halves(highest) + 1)][1:],
-        _dates(dots),
+        _dates(dots, ZoneInfo(time_zone)),
         Tick(y(learned), f"learned {learned:.1f}") if learned is not None else None,
         Tick(y(history.declared_mpg), f"declared {history.declared_mpg:g}") if history.declared_mpg else None,
     )
@@ -72,11 +73,11 @@ def _halves(mpg: float) -> int:
     return int(mpg * 2)
 
 
-def _dates(dots: Sequence[Dot]) -> list[Tick]:
+def _dates(dots: Sequence[Dot], zone: ZoneInfo) -> list[Tick]:
     """The days below some of the dots, with room between them."""
     ticks: list[Tick] = []
     room = (PLOT.right - PLOT.left) / _MOST_DATES
     for dot in dots:
         if not ticks or dot.x - ticks[-1].at >= room:
-            ticks.append(Tick(dot.x, f"{dot.trip.ended_at:%b %-d}"))
+            ticks.append(Tick(dot.x, f"{dot.trip.ended_at.astimezone(zone):%b %-d}"))
     return ticks

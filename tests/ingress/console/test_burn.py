@@ -9,7 +9,7 @@ from tests.ingress.console.conftest import Fields, World, words
 
 
 def test_a_vehicle_shows_its_trips_and_the_tank_is_decided_there(world: World) -> None:
-    fleet, other = world.new_fleet(), world.new_fleet()
+    fleet, other = world.new_fleet(time_zone="Pacific/Kiritimati"), world.new_fleet()
     now = datetime.now(UTC)
     with world.database.transaction() as connection:
         connection.execute("UPDATE vehicles SET mpg = 7.2 WHERE company_id = %s", (fleet.company_id,))
@@ -31,6 +31,10 @@ def test_a_vehicle_shows_its_trips_and_the_tank_is_decided_there(world: World) -
     assert "DEAD" in told
     assert "not believed: its fuel levels show no burn" in told
     assert page.count('<circle class="planned"') == 4, "three trips and the legend"
+    ended = re.findall(r"ago ([A-Z][a-z]{2} \d+), \d{4} \d\d:\d\d \+14", told)
+    drawn = re.findall(r">([A-Z][a-z]{2} \d+)</text>", page)
+    assert drawn
+    assert set(drawn) <= set(ended), "the days of the picture are those of the table"
     assert "7 fills of fuel cards agree on a tank of 150 gal" in told
     assert "No trip of it was completed here yet" in words(dispatcher.look(f"{address}&environment=sandbox"))
     assert "No trip of it" in words(dispatcher.look(f"/vehicles/one?id={fleet.shown_trucks[1]}"))

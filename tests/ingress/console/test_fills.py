@@ -257,8 +257,9 @@ def test_odd_addresses_get_an_answer(world: World, fleet: Fleet, path: str) -> N
 
 def test_a_card_without_a_unit_is_assigned_on_its_page(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.DISPATCHER, fleet)
-    import_file(browser, efs(card="*0541", unit=""))
-    assert "…0541 ANN LEE 1" in words(browser.look("/fills/cards"))
+    import_file(browser, efs(card="*0541", unit="", time="20:30"))
+    said = words(browser.look("/fills/cards"))
+    assert "…0541 ANN LEE 1 Nov 20, 2026 to Nov 20, 2026" in said, "the day in Indiana, from which it may be assigned"
     assert browser.submit("/fills/cards", card="0541", holder="X9").status_code == 400
     assert browser.submit("/fills/cards", card="0541", holder="101").status_code == 303
     assert "No fill waits for its card" in words(browser.look("/fills/cards"))

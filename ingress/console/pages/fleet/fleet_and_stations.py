@@ -215,7 +215,7 @@ def _burn_of(page: Page, vehicle_id: UUID) -> dict[str, Any]:
     history = read_burn_history(page.connection, tenant, vehicle_id)
     return {
         "burn": history,
-        "burn_chart": draw_burn(history) if history is not None else None,
+        "burn_chart": draw_burn(history, page.session.time_zone) if history is not None else None,
         "burn_of": tenant.environment,
         "environments": list(Environment),
         "plot": PLOT,
