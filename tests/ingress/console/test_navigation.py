@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from html import unescape
 from uuid import uuid4
 
 import pytest
@@ -100,3 +101,14 @@ def test_pages_and_commands_have_the_words_of_the_navigation(world: World) -> No
         command = commands.get_command(typer.Context(commands), one.path.split("/")[1])
         if command is not None and isinstance(command, TyperGroup):
             assert (command.help or "").startswith(one.label), one.path
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.DISPATCHER, Role.OWNER])
+def test_no_page_of_a_role_leads_to_a_page_of_another_role(world: World, role: Role) -> None:
+    browser = world.browser(role)
+    pages = [one.path for group in GROUPS.values() for one in group if role in one.by]
+    pages += ["/savings/plans", "/savings/lanes", "/savings/statements", "/fills/cards", "/account"]
+    pages += ["/mappings/vehicles/rules", "/deals", "/taxes"]
+    links = {link for path in pages for link in re.findall(r'<a [^>]*href="(/[^"]*)"', browser.look(path))}
+
+    assert [link for link in links if browser.get(unescape(link), follow_redirects=True).status_code != 200] == []

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from starlette.responses import Response
 
 from domain.accounts.companies import read_company
+from domain.accounts.users import MAY_MANAGE_NOTICES
 from domain.files.csvfiles import write_records
 from domain.savings.driver_habits import HABIT_BASIS
 from domain.savings.export import STATEMENT_COLUMNS, statement_row
@@ -42,6 +43,7 @@ def show(page: Page) -> Response:
         since_then=None if changes is None else change_in_words(changes),
         has_changed=shown is not None and changes != NO_CHANGES._replace(month=shown.month),
         next_day=_next_day(page),
+        may_see_notices=page.session.role in MAY_MANAGE_NOTICES,
         habit_basis=sentence(HABIT_BASIS).rstrip("."),
         month_in_words=month_in_words,
         change_in_words=change_in_words,
