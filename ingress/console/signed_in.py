@@ -83,10 +83,7 @@ class Page:
     def moment(self, name: str, what_to_do: str) -> datetime:
         """The time in the form, which a browser writes in the company's zone. Raises Refused for any other text."""
         try:
-            moment = datetime.fromisoformat(self.form.text(name))
-            if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=ZoneInfo(self.session.time_zone))
-            return moment.astimezone(UTC)
+            return typed_moment(self.form.text(name), ZoneInfo(self.session.time_zone), self.now)
         except (ValueError, OverflowError):
             raise Refused(400, "This is no time", what_to_do) from None
 
@@ -130,6 +127,16 @@ class Page:
         live = Tenant(company_id, Environment.LIVE)
         count = partial(count_needs_briefly, self.connection, live, found, now=self.now)
         return self.console.need_counts.get(company_id, partial(count, milliseconds=LONGEST_COUNT_MILLISECONDS))
+
+
+def typed_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    """The time in a text, by default in the zone. While clocks go back a local time has two moments: the later one
+    counts, unless it is still to come. Raises ValueError or OverflowError for any other text."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        first, again = (moment.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        return again if first < again <= now else first
+    return moment.astimezone(UTC)
 
 
 Handler = Callable[[Page], Response]
