@@ -15,6 +15,11 @@ def form_of(browser: Browser, path: str, id: str = "") -> Fields:
     return {name: value for name, value in found if name not in ("form_token", "q", "retired", "force")}
 
 
+def seen_on(browser: Browser, path: str) -> str:
+    """The state of what a page shows, which its form sends back."""
+    return str(re.findall(r'name="seen" value="(\w+)"', browser.look(path))[0])
+
+
 def stored_rows(world: World, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     with world.database.transaction() as connection:
         return connection.execute(sql, parameters).fetchall()

@@ -17,7 +17,7 @@ from tests.domain.fills.cards import EFS_HEADER, efs, plaza_and_keystone
 from tests.domain.fills.test_importing import driven
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, Fields, World, words
-from tests.ingress.console.records import stored_rows
+from tests.ingress.console.records import seen_on, stored_rows
 from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -52,11 +52,6 @@ def route(world: World, fleet: Fleet, settings: Settings) -> Iterator[UUID]:
     yield route_id
     with world.database.transaction() as connection:
         connection.execute("DELETE FROM stations WHERE station_id IN ('S1', 'S2')")
-
-
-def seen_on(browser: Browser, path: str) -> str:
-    """The state of a fill that its form sends back."""
-    return str(re.findall(r'name="seen" value="(\w+)"', browser.look(path))[0])
 
 
 def stored(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:

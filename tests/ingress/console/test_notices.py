@@ -11,6 +11,7 @@ from domain.notices.subscriptions import SUBSCRIPTIONS, Subscription
 from tests.domain.notices.subscriptions import notices_of, subscribe
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World, words
+from tests.ingress.console.records import seen_on
 from tests.rows import named
 
 FORM: dict[str, Any] = {
@@ -99,12 +100,15 @@ def test_a_subscription_is_changed_tried_switched_off_and_removed(
     dispatcher.submit("/notices", **FORM)
     (one,) = stored(world, fleet)
     path = path_of(one)
-    dispatcher.look(path)
+    seen = seen_on(dispatcher, path)
 
     changed = {**FORM, "url": "", "kind": [need.kind for need in COMPANY_NEEDS], "quiet_from": "", "quiet_until": ""}
-    assert dispatcher.submit(f"{path}/change", **changed).status_code == 303
+    assert dispatcher.submit(f"{path}/change", **changed, seen=seen).status_code == 303
     (one,) = stored(world, fleet)
     assert (one.kinds, one.quiet_from, one.channel) == ([need.kind for need in COMPANY_NEEDS], None, "json")
+    assert dispatcher.submit(f"{path}/change", **FORM, seen=seen).status_code == 409, "it is another one by now"
+    assert stored(world, fleet) == [one]
+    changed["seen"] = seen_on(dispatcher, path)
     assert dispatcher.submit(f"{path}/change", **{**changed, "kind": []}).status_code == 400
 
     assert dispatcher.submit(f"{path}/test").status_code == 303
@@ -162,7 +166,7 @@ def test_operators_are_told_of_what_is_urgent_in_the_whole_service(world: World,
     path = operator.submit("/operator-notices", **urgent).headers["location"].partition("?")[0]
     assert "No worker serves a queue: 3 min" in words(operator.look("/operator-notices"))
     for action in ("test", "change", "disable"):
-        assert operator.submit(f"{path}/{action}", **urgent).status_code == 303
+        assert operator.submit(f"{path}/{action}", **urgent, seen=seen_on(operator, path)).status_code == 303
     assert "Fuelroute: a test of" in operator.look(path)
     assert stored(world, fleet) == [], "it is no company's"
     for role in (Role.OWNER, Role.DISPATCHER):

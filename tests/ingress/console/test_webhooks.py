@@ -17,7 +17,8 @@ from domain.webhooks.events import EVENT_TYPES
 from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
 from tests.factories import DOT, Fleet
-from tests.ingress.console.conftest import Browser, World, words
+from tests.ingress.console.conftest import Browser, Fields, World, words
+from tests.ingress.console.records import seen_on
 from tests.rows import named
 
 URL = "https://tms.example.com/hooks?code=receivers-own-secret"
@@ -117,11 +118,14 @@ def test_an_endpoint_is_changed_disabled_enabled_rotated_and_removed(
     world: World, fleet: Fleet, owner: Browser
 ) -> None:
     path = path_of(planted(world, fleet))
-    owner.look(path)
+    seen = seen_on(owner, path)
 
-    assert owner.submit(f"{path}/change", url="", type=["route.planned"], description="new").status_code == 303
+    changed: Fields = {"url": "", "type": ["route.planned"], "description": "new", "seen": seen}
+    assert owner.submit(f"{path}/change", **changed).status_code == 303
     (endpoint,) = endpoints_of(world, fleet)
     assert (endpoint.url, endpoint.event_types, endpoint.description) == (URL, ["route.planned"], "new")
+    stale = owner.submit(f"{path}/change", **changed | {"type": ALL_TYPES})
+    assert (stale.status_code, endpoints_of(world, fleet)) == (409, [endpoint]), "it is another one by now"
 
     assert owner.submit(f"{path}/disable", reason="we move").status_code == 303
     (endpoint,) = endpoints_of(world, fleet)

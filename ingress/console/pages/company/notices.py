@@ -30,6 +30,7 @@ from domain.telemetry.logs import get_logger
 from ingress.console.addresses import ActionHandler, Faults, action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page, named_in_address, see_other
+from ingress.console.stale_forms import require_seen, state_of
 
 log = get_logger(__name__)
 
@@ -186,6 +187,7 @@ def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
         "subscription.html",
         status=status,
         one=one,
+        seen=state_of(_changeable(one)),
         emails=_emails(page),
         notices=list_notices(page.connection, _owner(page), subscription_ids=[one.id], limit=MOST_SHOWN),
         done=_DONE.get(page.form.text("done"), ""),
@@ -194,8 +196,14 @@ def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
     )
 
 
+def _changeable(one: Subscription) -> tuple[object, ...]:
+    quiet = (one.quiet_from, one.quiet_until, one.time_zone)
+    return one.name, one.kinds, one.channel, one.after_minutes, sorted(one.minutes_by_kind.items()), *quiet
+
+
 def change(page: Page, by: Actor) -> Response:
     one = _subscription(page)
+    require_seen(page, _changeable(one), "this subscription")
     subscriptions.change_subscription(
         page.connection,
         _owner(page),

@@ -17,6 +17,7 @@ from domain.webhooks.events import EVENT_TYPES
 from ingress.console.addresses import Faults, action_at, page_at
 from ingress.console.refusals import FormFault, not_found
 from ingress.console.signed_in import Page, named_in_address, see_other
+from ingress.console.stale_forms import require_seen, state_of
 
 log = get_logger(__name__)
 
@@ -111,6 +112,7 @@ def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
         section="webhooks",
         endpoint=endpoint,
         url=shown_url(endpoint.url),
+        seen=state_of(_changeable(endpoint)),
         may_manage=page.session.role in MAY_MANAGE_WEBHOOKS,
         types=EVENT_TYPES,
         chosen=endpoint.event_types or list(EVENT_TYPES),
@@ -140,8 +142,13 @@ def show_delivery(page: Page) -> Response:
     )
 
 
+def _changeable(endpoint: Endpoint) -> tuple[object, ...]:
+    return endpoint.url, endpoint.description, endpoint.event_types
+
+
 def change(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
+    require_seen(page, _changeable(endpoint), "this endpoint")
     allowed = AllowedHosts.of_webhooks(page.console.settings)
     endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), by, allowed=allowed)
     return _done(page, endpoint, "changed")
