@@ -5,7 +5,7 @@ would pay for it. So they are searched among a bounded number of routes, those w
 driver's routes are found by their index, and so are a whole `externalId`, however old its route is, and the whole
 reference of a route whose truck has not started it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from typing import NamedTuple
@@ -72,6 +72,42 @@ def search_routes(
         )
         listed = _from_the_end(connection, tenant, query) if earliest_first else list_routes(connection, tenant, query)
         return FoundRoutes(listed.data, listed.total, is_partial=False)
+    found = _search_ids(connection, tenant, wanted, limit=limit, offset=offset, earliest_first=earliest_first)
+    routes = _routes_of(connection, tenant, found.ids)
+    return FoundRoutes(routes, found.total, is_partial=found.searched >= MOST_ROUTES_SEARCHED or found.has_most_records)
+
+
+def every_route(
+    connection: Connection,
+    tenant: Tenant,
+    wanted: RouteSearch,
+    *,
+    earliest_first: bool = False,
+    portion: int = 1_000,
+) -> Iterator[Route]:
+    """The routes of all pages of a list of MOST_ROUTES_SEARCHED routes at most. One statement says which they are, so
+    that a push between two portions repeats none, and a route that leaves the list takes no other one with it."""
+    found = _search_ids(connection, tenant, wanted, limit=MOST_ROUTES_SEARCHED, offset=0, earliest_first=earliest_first)
+    for begin in range(0, len(found.ids), portion):
+        yield from _routes_of(connection, tenant, found.ids[begin : begin + portion])
+
+
+def _routes_of(connection: Connection, tenant: Tenant, ids: Sequence[UUID]) -> list[Route]:
+    """The routes in the order of their ids, without those that are gone."""
+    routes = read_routes([(tenant, route_id) for route_id in ids]).on(connection)
+    return [one.route for one in routes if one is not None]
+
+
+class _FoundIds(NamedTuple):
+    ids: Sequence[UUID]
+    total: int
+    searched: int
+    has_most_records: bool
+
+
+def _search_ids(
+    connection: Connection, tenant: Tenant, wanted: RouteSearch, *, limit: int, offset: int, earliest_first: bool
+) -> _FoundIds:
     unit, driver = wanted.unit.lower(), wanted.driver.lower()
     vehicle_ids = _records(_VEHICLES, connection, tenant, unit)
     driver_ids = _records(_DRIVERS, connection, tenant, driver)
@@ -94,13 +130,7 @@ def search_routes(
     source = _source(wanted)
     with in_index_order(connection) if source != "driver" else nullcontext():  # its index has no order
         found = _SEARCH[source].one(connection, parameters)
-    routes = read_routes([(tenant, route_id) for route_id in found.ids]).on(connection)
-    records = max(len(vehicle_ids), len(driver_ids))
-    return FoundRoutes(
-        [one.route for one in routes if one is not None],
-        found.total,
-        is_partial=found.searched >= MOST_ROUTES_SEARCHED or records >= MOST_RECORDS,
-    )
+    return _FoundIds(*found, has_most_records=max(len(vehicle_ids), len(driver_ids)) >= MOST_RECORDS)
 
 
 def _from_the_end(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:

@@ -1,6 +1,6 @@
 """The pages Routes: the list, and a page for each route."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -33,6 +33,7 @@ from domain.routes.reading.search import (
     MOST_ROUTES_SEARCHED,
     FoundRoutes,
     RouteSearch,
+    every_route,
     search_routes,
 )
 from domain.sandbox.drives import read_drive
@@ -53,9 +54,8 @@ from ingress.console.tables import Column, FilteredList, ListTable, ShownTable, 
 from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
-MOST_EXPORTED = 10_000
+MOST_EXPORTED = MOST_ROUTES_SEARCHED
 """Most routes in one file."""
-_PORTION = 1_000
 STATIONS = 100
 """Stations on one page of those along a road."""
 MOST_COMPARED = 3_000
@@ -149,24 +149,17 @@ def show(page: Page) -> Response:
 def export(page: Page) -> Response:
     """The routes of all pages, with the list's columns and in its order, as a CSV file."""
     asked = _asked(page)
-    first = _found(page, asked, limit=_PORTION, offset=0)
-    if first.total > MOST_EXPORTED:
+    if _found(page, asked, limit=1, offset=0).total > MOST_EXPORTED:
         raise Refused(
             400,
             "These are too many routes for one file",
             f"Go back and choose a status or fewer days: {MOST_EXPORTED:,} routes are the limit.",
         )
     zone = ZoneInfo(page.session.time_zone)
-    rows = ([EXPORTED[one.name](route, zone) for one in asked.table.columns] for route in _each(page, asked, first))
+    routes = every_route(page.connection, asked.tenant, asked.wanted, earliest_first=not asked.table.is_descending)
+    rows = ([EXPORTED[one.name](route, zone) for one in asked.table.columns] for route in routes)
     head = [one.title for one in asked.table.columns]
     return csv_download("fuelroute-routes.csv", head, rows)
-
-
-def _each(page: Page, asked: _Asked, first: FoundRoutes) -> Iterator[Route]:
-    """The routes of all pages, read in portions."""
-    yield from first.routes
-    for offset in range(_PORTION, first.total, _PORTION):
-        yield from _found(page, asked, limit=_PORTION, offset=offset).routes
 
 
 def _moment(at: datetime, zone: ZoneInfo) -> str:

@@ -8,10 +8,10 @@ import pytest
 
 from domain.database.connections import Connection, Tenant
 from domain.database.index_order import in_index_order
-from domain.ids import shown_id
+from domain.ids import read_id, shown_id
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading import search
-from domain.routes.reading.search import RouteSearch, search_routes
+from domain.routes.reading.search import RouteSearch, every_route, search_routes
 from domain.routes.transitions import cancel_route
 from tests.conftest import own_database
 from tests.domain.helpers import imported
@@ -62,6 +62,25 @@ def test_unit_and_driver_find_matched_and_waiting_routes(connection: Connection,
     assert found(connection, fleet.live, driver="BO DIAZ") == ["WAITS", "OF-102"]
     assert found(connection, fleet.live, driver="bo", unit="t-") == ["WAITS"]
     assert found(connection, fleet.live, unit="101", driver="bo") == []
+
+
+@pytest.mark.parametrize("wanted", [RouteSearch(), RouteSearch(status=RouteStatus.DRAFT), RouteSearch(text="load")])
+@pytest.mark.parametrize("earliest_first", [False, True])
+def test_a_list_that_changes_while_it_is_read_repeats_and_loses_no_route(
+    connection: Connection, fleet: Fleet, wanted: RouteSearch, earliest_first: bool
+) -> None:
+    for number in range(1, 7):
+        load(connection, fleet.live, f"LOAD-{number}", hours=number)
+    names = []
+    for route in every_route(connection, fleet.live, wanted, earliest_first=earliest_first, portion=2):
+        names.append(route.external_id)
+        if len(names) == 1:
+            load(connection, fleet.live, "LOAD-7", hours=0 if earliest_first else 9)
+        if len(names) == 2:
+            cancel_route(connection, fleet.live, read_id("rte", route.id) or UUID(int=0), now=NOW)
+
+    expected = [f"LOAD-{number}" for number in range(1, 7)]
+    assert names == (expected if earliest_first else expected[::-1])
 
 
 def test_routes_are_found_by_reason_status_and_day(connection: Connection, fleet: Fleet) -> None:
