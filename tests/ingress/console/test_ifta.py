@@ -17,7 +17,8 @@ from ingress.console.pages.money.ifta import MOST_ROUTES
 from tests.domain.burn.trips import card_fill
 from tests.domain.helpers import driven_without_a_plan
 from tests.factories import DOT, Fleet
-from tests.ingress.console.conftest import World, words
+from tests.ingress.console.conftest import Fields, World, words
+from tests.ingress.console.records import seen_on
 
 AUTUMN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -139,7 +140,14 @@ def test_an_owner_marks_a_quarter_as_filed_and_reopens_it_with_a_reason(world: W
     assert owner.submit("/ifta/file", quarter=which, reason=" ").status_code == 400
     assert owner.submit("/ifta/file", reason="no quarter is named").status_code == 400
 
-    assert owner.submit("/ifta/file", quarter=which, reason="confirmation 4711").status_code == 303
+    form: Fields = {"quarter": which, "reason": "confirmation 4711", "seen": seen_on(owner, f"/ifta?quarter={which}")}
+    with world.database.transaction() as connection:
+        connection.execute(_DRIVE_AGAIN, {"company_id": fleet.company_id, "times": 1})
+    refused = owner.submit("/ifta/file", **form)
+    assert (refused.status_code, "The figures have changed since" in refused.text) == (409, True)
+    assert "Marked as filed" not in owner.look("/ifta", quarter=which)
+    form["seen"] = seen_on(owner, f"/ifta?quarter={which}")
+    assert owner.submit("/ifta/file", **form).status_code == 303
     before = viewer.get("/ifta.csv", params={"quarter": which}).text
     with world.database.transaction() as connection:
         connection.execute("DELETE FROM visits WHERE company_id = %s AND stop = 1", (fleet.company_id,))

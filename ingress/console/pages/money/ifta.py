@@ -17,6 +17,7 @@ from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
 from ingress.console.report_choices import today_of
 from ingress.console.signed_in import Page, see_other
+from ingress.console.stale_forms import state_of
 
 MOST_ROUTES = 500
 """Most routes of a report that is made while a browser waits: each takes some milliseconds of a processor."""
@@ -36,6 +37,7 @@ def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     quarter = _quarter(page, today)
     filing = read_filing(page.connection, page.company_id, quarter)
     driven = _driven(page, quarter) if filing is None else None
+    report = _shown(page, filing, driven)
     return page.render(
         "ifta.html",
         status=status,
@@ -47,7 +49,8 @@ def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
         done=_DONE.get(page.form.text("done"), ""),
         quarter=quarter,
         quarters=_latest(today),
-        report=_shown(page, filing, driven),
+        report=report,
+        seen=state_of(report.states) if report is not None else "",
         no_members=NO_MEMBERS,
         most=MOST_ROUTES,
         company=shown_id("cmp", page.company_id),
@@ -61,12 +64,20 @@ def _shown(page: Page, filing: Filing | None, driven: QuarterRoutes | None) -> Q
 
 
 def file(page: Page, by: Actor) -> Response:
-    """Mark the quarter as filed."""
+    """Mark the quarter as filed. Raises Refused if its figures have changed since the page was loaded: the figures on
+    the page are those that were filed."""
     quarter = _named_quarter(page)
     driven = _driven(page, quarter)
     if driven is None:
         raise _too_large()
     file_quarter(page.connection, driven, by, now=page.now)
+    filing = read_filing(page.connection, page.company_id, quarter)
+    if filing is None or page.form.text("seen") != state_of(filing.report.states):
+        raise Refused(
+            409,
+            "The figures have changed since this page was loaded",
+            "The quarter is not marked. Load the page again, and compare it with the return that you have filed.",
+        )
     return see_other(f"/ifta?quarter={quarter}&done=filed")
 
 
