@@ -68,8 +68,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         stop_on_signals(supervisor)
         metrics_ports = settings.metrics_ports_of(len(PROCESSES))
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
-        revision = answer_of_fork(_migrate, settings.database_direct_url or database_url)
-        screen.print(f"schema is at revision {revision}", highlight=False)
+        screen.print(answer_of_fork(_migrate, settings.database_direct_url or database_url), highlight=False)
         running = settings.model_copy(
             update={"database_url": database_url, "redis_url": redis_url, **_free_ports(settings)}
         )
@@ -316,9 +315,13 @@ def stop_on_signals(supervisor: Supervisor) -> None:
 
 
 def _migrate(database_url: str) -> str:
-    from domain.migrations import migrate  # which takes more memory than all else of `up`
+    """Brings the schema to this release, unless it is of a later one, as after a step back. Returns what to print."""
+    from domain.migrations import LaterSchema, migrate  # which takes more memory than all else of `up`
 
-    return migrate(database_url)
+    try:
+        return f"schema is at revision {migrate(database_url)}"
+    except LaterSchema as later:
+        return f"schema stays at the later revision {later.revision}"
 
 
 def _run_demo(running: Settings, screen: Terminal, fleet: bool) -> None:

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from deploy.processes import StartFailed
 from domain.accounts.contacts import Contacts
 from domain.database.statements import Scalar
 from domain.errors import FuelrouteError
-from domain.migrations import migrate
+from domain.migrations import LaterSchema, migrate
 from domain.settings import CONTACT_KEY_FILE
 
 _MANIFEST = "backup_manifest"
@@ -99,8 +99,8 @@ def restored_database(
     until_damage: bool = False,
 ) -> Iterator[tuple[str, Restored]]:
     """Restores into the folder `data`, which must be new or empty. Gives the URL of the restored database, at the
-    current schema, for the block's last changes; after the block the folder is complete. Raises RestoreFailed,
-    DamagedBackup if a file has changed, or DamagedArchive, unless it is restored `until_damage`."""
+    current schema or a later one, for the block's last changes; after the block the folder is complete. Raises
+    RestoreFailed, DamagedBackup if a file has changed, or DamagedArchive, unless it is restored `until_damage`."""
     data = data.absolute()
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
         raise RestoreFailed(f"{data} is not empty: choose a new folder, so that nothing is overwritten")
@@ -118,7 +118,8 @@ def restored_database(
             last_change_at = _last_change_at(fresh) or backup.finished_at
             if at is None and not until_damage and not _is_whole(written, _end_of_log(fresh / CLUSTER)):
                 raise DamagedArchive(last_change_at)
-            migrate(url)
+            with suppress(LaterSchema):  # of a backup made after a step back to this release
+                migrate(url)
             yield url, Restored(backup, last_change_at)
         fresh.rename(data)
         sync_names(data.parent)

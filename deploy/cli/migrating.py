@@ -23,6 +23,9 @@ def migrate_schema(
     plan: Annotated[
         bool, typer.Option("--plan", help="Only print what would be done, what it locks and for how long.")
     ] = False,
+    or_later: Annotated[
+        bool, typer.Option("--or-later", help="Leave the schema of a later release as it is, and succeed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Creates or updates the tables of the database, while the service runs. It may run twice, even at the same time.
@@ -30,7 +33,7 @@ def migrate_schema(
     Ctrl-C, or SIGTERM in a container, stops it between two batches of a back-fill, or takes the migration back that was
     running; the next run goes on from there.
     """
-    from domain.migrations import migrate  # Alembic is needed here only
+    from domain.migrations import LaterSchema, migrate  # Alembic is needed here only
     from domain.migrations.plan import plan_migrations
 
     url = get_settings().require_direct_url()
@@ -43,6 +46,13 @@ def migrate_schema(
     with _Progress(quiet=as_json) as progress:
         try:
             revision = migrate(url, progress)
+        except LaterSchema as later:
+            if not or_later:
+                raise
+            show_sentence(
+                as_json, {"revision": later.revision}, f"the schema stays at the later revision {later.revision}"
+            )
+            return
         except KeyboardInterrupt:
             raise CommandFailed("stopped; the next `fuelroute migrate` goes on from what is committed") from None
     show_sentence(as_json, {"revision": revision}, f"the schema is at revision {revision}")

@@ -22,7 +22,7 @@ from domain.database.statements import NotNull, Statement
 from domain.migrations.backfills import Report, SilentReport, run_backfill
 from domain.migrations.rendering import Migration, alembic_config, migration_scripts, migrations
 
-__all__ = ["alembic_config", "current_revision", "engine", "migrate", "pending"]
+__all__ = ["LaterSchema", "alembic_config", "current_revision", "engine", "migrate", "pending"]
 
 PATIENCE_SECONDS = 600.0
 """Seconds without a lock that it needs after which `migrate` gives up. Committed migrations stay."""
@@ -31,6 +31,19 @@ _TURN_SECONDS = 0.2
 _FIRST_RETRY_SECONDS = 0.2
 _LONGEST_RETRY_SECONDS = 5.0
 _LOCK = f"{MIGRATION_LOCKS}, 0"
+_DIGITS_OF_DAY = len("20261128")
+"""A revision begins with the day on which its migration was written."""
+
+
+class LaterSchema(DatabaseProblem):
+    """The schema is of a later release. This one serves with it and leaves it as it is, as after a step back."""
+
+    def __init__(self, revision: str) -> None:
+        self.revision = revision
+        super().__init__(
+            f"the schema of the database is of another release (revision {revision}), a later one: processes of this"
+            " release serve with it, so start them; there is nothing to migrate (--or-later takes that for success)"
+        )
 
 
 class _OldestTransaction(NamedTuple):
@@ -50,7 +63,7 @@ _OLDEST_TRANSACTION = Statement(
 def migrate(url: str, report: Report | None = None, *, patience_seconds: float = PATIENCE_SECONDS) -> str:
     """Brings the schema up to date, and returns its revision. Runs may repeat or overlap (they wait for one another)
     and may be stopped: the next run goes on from what is committed. Raises DatabaseProblem if PostgreSQL cannot be
-    reached, its schema is unknown, or a lock stays taken."""
+    reached, its schema is unknown, or a lock stays taken, and LaterSchema for that of a later release."""
     report = report or SilentReport()
     check_server(url)
     with engine(url).connect() as connection:
@@ -119,6 +132,8 @@ def _current_revision(connection: sqlalchemy.Connection, everything: list[Migrat
     revision = MigrationContext.configure(connection).get_current_revision()
     connection.commit()
     if revision is not None and revision not in {migration.revision for migration in everything}:
+        if revision[:_DIGITS_OF_DAY] >= everything[-1].revision[:_DIGITS_OF_DAY]:
+            raise LaterSchema(revision)
         raise DatabaseProblem(
             f"the schema of the database is of another release (revision {revision}): use a database of this release,"
             " or the release that made this one"

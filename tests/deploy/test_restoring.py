@@ -139,13 +139,16 @@ def test_a_damaged_backup_is_refused_and_nothing_is_left(
 
 @pytest.fixture(scope="module")
 def archived() -> Iterator[Path]:
-    """A backup, and an archive with six changes since, each in a piece of its own."""
+    """A backup made after a step back to this release, and an archive with six changes since, each in a piece of its
+    own."""
     with tempfile.TemporaryDirectory(prefix="fuelroute-damage-", ignore_cleanup_errors=True) as name:
         data, folder = Path(name) / "data", Path(name) / "backups"
         Path(name).chmod(0o755)  # PostgreSQL's user goes through it
         server, archiving = CopiedPostgres(data), Supervisor(print)
         with running(server) as url:
             migrate(url)
+            with superuser(server, "fuelroute") as connection:
+                connection.execute("UPDATE alembic_version SET version_num = '20991231'")
             archiving.start([archive_spec(server, folder, data / "archive.log")])
             make_backup(Settings(data=data), folder, lambda step, done, total: None)
             with superuser(server, "fuelroute") as connection:

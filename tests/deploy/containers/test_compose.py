@@ -38,7 +38,7 @@ def test_the_file_keeps_to_the_compose_specification() -> None:
 def test_each_kind_of_process_is_a_service_of_its_own() -> None:
     commands = [service["command"] for service in our_services().values()]
 
-    assert sorted(commands) == sorted([["migrate"], *PROCESSES])
+    assert sorted(commands) == sorted([["migrate", "--or-later"], *PROCESSES])
 
 
 def test_every_file_that_is_mounted_is_there() -> None:
