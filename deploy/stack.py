@@ -204,13 +204,21 @@ def _start_servers(
     return database_url, settings.redis_url or start(EmbeddedRedis(data))
 
 
+ARCHIVE_ENDS = (
+    "the archive of this database ends here: no change from now on can be restored. To go on, stop and start again with"
+    " --archive DIR"
+)
+
+
 def _start_archive(
     folder: Path | None, postgres: EmbeddedPostgres, data: Path, supervisor: Supervisor, screen: Terminal
 ) -> None:
     """Archives each change of the embedded database, if there is a folder for it."""
     if folder is None:
         with superuser(postgres) as connection:
-            end_archive(connection)
+            has_ended = end_archive(connection)  # nobody reads it now, and what is kept for it would fill the disk
+        if has_ended:
+            screen.print(ARCHIVE_ENDS, style="yellow", highlight=False, soft_wrap=True)
         return
     spec = archive_spec(postgres, folder, data / "logs" / "archive.log")
     supervisor.start([spec], outlives_others=True)  # PostgreSQL gives it the rest of the log when it stops

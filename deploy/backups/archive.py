@@ -151,9 +151,9 @@ def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
         )
 
 
-def end_archive(connection: psycopg.Connection) -> None:
-    """Stops PostgreSQL from keeping the log for an archive."""
-    _DROP_SLOT.execute(connection)
+def end_archive(connection: psycopg.Connection) -> bool:
+    """Stops PostgreSQL from keeping the log for an archive. False if there was none."""
+    return _DROP_SLOT.execute(connection).rowcount > 0
 
 
 _PROGRESS = Statement(

@@ -1,6 +1,7 @@
 """A restore refuses what it cannot make whole, says what to do, and leaves nothing behind."""
 
 import hashlib
+import io
 import json
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from deploy import stack
 from deploy.backups import archive
 from deploy.backups.archive import (
     ArchiveUnusable,
@@ -32,6 +34,8 @@ from deploy.backups.restoring import (
 )
 from deploy.embedded import EmbeddedPostgres, running
 from deploy.processes import Supervisor
+from deploy.stack import ARCHIVE_ENDS
+from deploy.terminal import Terminal
 from domain.accounts.contacts import Contacts
 from domain.accounts.sessions import find_session
 from domain.lifecycle import Role
@@ -294,6 +298,25 @@ def test_an_archive_whose_next_part_is_gone_is_refused(folder: Path) -> None:
                 archive._prepare_slot(connection, folder)
         finally:
             archive.end_archive(connection)
+
+
+@pytest.mark.servers
+def test_a_stack_without_the_archive_that_it_had_says_that_it_ends() -> None:
+    """It ended without a word where somebody had left the option out."""
+    with tempfile.TemporaryDirectory(prefix="fuelroute-damage-") as name:
+        server = CopiedPostgres(Path(name))
+        with running(server):
+            with superuser(server) as connection:
+                archive._MAKE_SLOT.execute(connection)
+            said = [started_without_archive(server, Path(name)) for _ in range(2)]
+
+    assert said == [ARCHIVE_ENDS + "\n", ""]
+
+
+def started_without_archive(server: EmbeddedPostgres, data: Path) -> str:
+    said = io.StringIO()
+    stack._start_archive(None, server, data, Supervisor(print), Terminal(file=said, width=1000))
+    return said.getvalue()
 
 
 def test_a_folder_without_an_archive_was_never_written_to(tmp_path: Path, folder: Path) -> None:
