@@ -219,7 +219,8 @@ class Supervisor:
 
     def start(self, specs: Sequence[Spec], *, seconds: float = START_SECONDS, outlives_others: bool = False) -> None:
         """Starts a group and waits until all of it is ready. A group that `outlives_others` is stopped last. Raises
-        StartFailed if a process dies first, and StopRequested if a stop is asked for meanwhile."""
+        StartFailed if a process dies first, and StopRequested if a stop is asked for meanwhile. A process that dies
+        alone is forgotten."""
         if self.stopping:
             raise StopRequested
         children: list[Child] = []
@@ -231,6 +232,8 @@ class Supervisor:
             while child.spec.is_ready is not None and not child.spec.is_ready():
                 status = child.died()
                 if status is not None:
+                    if children == [child]:
+                        self._groups.remove(children)
                     raise StartFailed(f"{child.spec.name} did not start ({_how(status)}): {child.last_words()}")
                 if time.monotonic() > deadline:
                     raise StartFailed(f"{child.spec.name} is not ready after {seconds:g} s; see {child.spec.log}")

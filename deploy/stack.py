@@ -18,8 +18,9 @@ from pydantic import SecretStr
 
 from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, superuser
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis, write_private
+from deploy.embedded.valkey import CANNOT_READ
 from deploy.forks import Forked, answer_of_fork, fork, fork_command, load_service
-from deploy.processes import FUELROUTE, Spec, StopRequested, Supervisor
+from deploy.processes import FUELROUTE, Spec, StartFailed, StopRequested, Supervisor
 from deploy.terminal import Terminal
 from domain.addresses import reachable
 from domain.database.checks import check_servers
@@ -186,7 +187,14 @@ def _start_servers(
         servers.append(server)
         server.prepare()
         spec = server.spec()
-        supervisor.start([spec])
+        try:
+            supervisor.start([spec])
+        except StartFailed as failed:
+            if not isinstance(server, EmbeddedRedis) or CANNOT_READ not in str(failed):
+                raise
+            aside = server.set_aside()
+            screen.print(f"redis cannot read its data and starts without them; they are in {aside}", soft_wrap=True)
+            supervisor.start([spec])
         screen.print(f"{spec.name} runs", highlight=False)
         return server.url
 

@@ -3,12 +3,16 @@
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
 from deploy.embedded.folders import EmbeddedUnavailable, make_closed, make_private, socket_folder
 from deploy.embedded.servers import server_environment, stop_orphan, wheel_folder
 from deploy.processes import Spec
+
+CANNOT_READ = "Bad file format reading the append only file"
+"""The server's words for damaged data, before it ends. Data that merely end in the middle of a command it takes."""
 
 
 class EmbeddedRedis:
@@ -34,6 +38,14 @@ class EmbeddedRedis:
         make_closed(self._data, self._folder, self._log.parent)
         make_private(self.sockets, os.getuid())
         stop_orphan(self._folder / "redis.pid", b"-server", signal.SIGTERM)  # redis-server in earlier versions
+
+    def set_aside(self) -> Path:
+        """Moves data out of the way that the server cannot read, as after a power failure. They are hints: the sweep
+        finds the work that is due. Returns where they are."""
+        aside = Path(tempfile.mkdtemp(prefix="redis-damaged-", dir=self._data))
+        self._folder.rename(aside / self._folder.name)
+        self.prepare()
+        return aside
 
     def leave(self) -> None:
         """Removes the files that the server needs only while it runs."""

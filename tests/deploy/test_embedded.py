@@ -1,6 +1,7 @@
 """The embedded servers and the processes around them: real ones, started, killed and started again."""
 
 import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -13,9 +14,11 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
+from deploy import stack
 from deploy.embedded import AlreadyRunning, DataFolder, EmbeddedPostgres, EmbeddedRedis, EmbeddedUnavailable, running
 from deploy.processes import Spec, StartFailed, Supervisor
 from deploy.stack import NoContactKey, contact_key
+from deploy.terminal import Terminal
 from domain.queue.redis_clients import check_redis, redis_client
 from domain.settings import CONTACT_KEY_FILE, Settings
 from tests.servers import CopiedPostgres
@@ -99,6 +102,31 @@ def test_redis_keeps_its_data_and_never_evicts(tmp_path: Path) -> None:
 
     with running(EmbeddedRedis(tmp_path)) as url:
         assert redis_client(url).get("kept") == b"yes"
+
+
+def test_a_redis_whose_data_a_power_failure_has_damaged_starts_empty(tmp_path: Path, settings: Settings) -> None:
+    """They are hints. The stack did not start, and named a program that is not installed."""
+    with running(EmbeddedRedis(tmp_path)) as url:
+        redis_client(url).mset({f"key {number}": "value" for number in range(100)})
+    (log,) = (tmp_path / "redis").rglob("*.incr.aof")
+    content = log.read_bytes()
+    log.write_bytes(content[:-100] + bytes(4096))
+    lines, supervisor = io.StringIO(), Supervisor(print)
+    own = Settings(data=tmp_path, database_url=settings.database_url)
+    servers = list[stack.EmbeddedServer]()
+    try:
+        _, url = stack._start_servers(own, tmp_path, supervisor, servers, Terminal(file=lines, width=1000))
+        assert redis_client(url).dbsize() == 0
+        assert len(supervisor.children) == 1
+    finally:
+        supervisor.stop()
+        for server in servers:
+            server.leave()
+
+    (aside,) = tmp_path.glob("redis-damaged-*")
+    assert f"redis cannot read its data and starts without them; they are in {aside}" in lines.getvalue()
+    (kept,) = aside.rglob("*.incr.aof")
+    assert kept.read_bytes() == content[:-100] + bytes(4096)
 
 
 @pytest.mark.parametrize("kind", [EmbeddedPostgres, EmbeddedRedis])
