@@ -32,6 +32,12 @@ STEADY_SECONDS = 60.0
 START_SECONDS = 300.0
 """Longest start of a group. One that dies meanwhile is told at once, so that only a very slow machine needs it."""
 
+RECOVERY_SECONDS = 24 * 3600.0
+"""Longest start of a database. After a crash it replays its log, and one that is cut short begins anew."""
+
+_SLOW_SECONDS = 30.0
+"""A start that takes longer is told while it goes on."""
+
 STOP_SECONDS = 9.0
 _POLL_SECONDS = 0.1
 _WATCH_SECONDS = 0.25
@@ -227,7 +233,7 @@ class Supervisor:
         self._groups.insert(0 if outlives_others else len(self._groups), children)
         for spec in specs:
             children.append(Child(spec))
-        deadline = time.monotonic() + seconds
+        deadline, told_at = time.monotonic() + seconds, time.monotonic() + _SLOW_SECONDS
         for child in children:
             while child.spec.is_ready is not None and not child.spec.is_ready():
                 status = child.died()
@@ -239,6 +245,9 @@ class Supervisor:
                     raise StartFailed(f"{child.spec.name} is not ready after {seconds:g} s; see {child.spec.log}")
                 if self.stopping:
                     raise StopRequested
+                if time.monotonic() > told_at:
+                    told_at = deadline
+                    self._report(f"{child.spec.name} is not ready yet; see {child.spec.log}")
                 time.sleep(_POLL_SECONDS / 2)
 
     @property

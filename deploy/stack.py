@@ -20,7 +20,7 @@ from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, s
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis, write_private
 from deploy.embedded.valkey import CANNOT_READ
 from deploy.forks import Forked, answer_of_fork, fork, fork_command, load_service
-from deploy.processes import FUELROUTE, Spec, StartFailed, StopRequested, Supervisor
+from deploy.processes import FUELROUTE, RECOVERY_SECONDS, Spec, StartFailed, StopRequested, Supervisor
 from deploy.terminal import Terminal
 from domain.addresses import reachable
 from domain.database.checks import check_servers
@@ -188,7 +188,7 @@ def _start_servers(
         server.prepare()
         spec = server.spec()
         try:
-            supervisor.start([spec])
+            supervisor.start([spec], seconds=RECOVERY_SECONDS)
         except StartFailed as failed:
             if not isinstance(server, EmbeddedRedis) or CANNOT_READ not in str(failed):
                 raise

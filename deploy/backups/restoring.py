@@ -19,7 +19,7 @@ from deploy.backups.archive import segment_of, superuser, wal_files
 from deploy.backups.base_backups import CLUSTER, Backup, Progress, list_backups
 from deploy.embedded import EmbeddedPostgres, running, sync_names, write_private
 from deploy.embedded.folders import make_closed
-from deploy.processes import StartFailed
+from deploy.processes import RECOVERY_SECONDS, StartFailed
 from domain.accounts.contacts import Contacts
 from domain.database.statements import Scalar
 from domain.errors import FuelrouteError
@@ -28,7 +28,6 @@ from domain.settings import CONTACT_KEY_FILE
 
 _MANIFEST = "backup_manifest"
 _PORTION_BYTES = 1 << 20
-_LONGEST_RECOVERY_SECONDS = 24 * 3600.0
 
 
 class RestoreFailed(FuelrouteError):
@@ -234,7 +233,7 @@ def _recovered(data: Path, at: datetime | None) -> Iterator[str]:
         postgres.hand_over(path)
     make_closed(data, data / "logs")
     try:
-        with running(postgres, seconds=_LONGEST_RECOVERY_SECONDS) as url:
+        with running(postgres, seconds=RECOVERY_SECONDS) as url:
             yield url
             with superuser(postgres) as connection:
                 connection.execute("CHECKPOINT")  # the end of the block leaves it little to write

@@ -14,10 +14,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from deploy import processes, stack
 from deploy.embedded import EmbeddedPostgres, running
-from deploy.processes import StartFailed, Supervisor
+from deploy.processes import RECOVERY_SECONDS, StartFailed, Supervisor
 from deploy.stack import StackScreen, reporting_supervisor
+from deploy.terminal import Terminal
 from domain.database.connections import Connection
+from domain.settings import Settings
 from tests.deploy.test_embedded import is_running, members, python
 from tests.rows import named
 from tests.servers import CopiedPostgres
@@ -224,6 +227,28 @@ def test_a_server_that_is_asked_too_early_still_reports_why_it_ended(tmp_path: P
     with pytest.raises(StartFailed, match="no pg_wal"):
         supervisor.start([python("asked", code, tmp_path, is_ready=lambda: False)])
     supervisor.stop()
+
+
+def test_a_database_that_replays_its_log_has_time_and_a_slow_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that is given up after five minutes begins anew at the next one, and never ends."""
+    lines = list[str]()
+    monkeypatch.setattr(processes, "_SLOW_SECONDS", 0.1)
+    supervisor = Supervisor(lines.append)
+    supervisor.start(
+        [python("slow", "import time; time.sleep(600)", tmp_path, is_ready=lambda: bool(lines))],
+        seconds=RECOVERY_SECONDS,
+    )
+    supervisor.stop()
+
+    assert lines == [f"slow is not ready yet; see {tmp_path / 'slow.log'}"]
+    given = list[float]()
+    monkeypatch.setattr(Supervisor, "start", lambda self, specs, *, seconds: given.append(seconds))
+    own = Settings(data=tmp_path, redis_url=None)
+    monkeypatch.setattr(stack, "_start_archive", lambda *_: None)
+    stack._start_servers(own, tmp_path, supervisor, [], Terminal())
+    assert given == [RECOVERY_SECONDS] * 2
 
 
 def test_a_failed_start_of_postgres_reports_the_reason(data: Path) -> None:
