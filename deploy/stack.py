@@ -7,9 +7,10 @@ import secrets
 import signal
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any
@@ -27,9 +28,9 @@ from domain.database.checks import check_servers
 from domain.errors import FuelrouteError
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
-from domain.settings import CONTACT_KEY_FILE, DEMO_FILE, Settings
+from domain.settings import CONTACT_KEY_FILE, DEMO_FILE, Settings, UnusableSetting
 from domain.text import printable, without_secrets
-from ingress.http.serving import free_port
+from ingress.http.serving import PortTaken, free_port
 
 EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
 METRICS_FILE = "metrics.json"
@@ -67,7 +68,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         servers: list[EmbeddedServer] = []
         life.callback(_end, supervisor, servers, screen, settings)
         stop_on_signals(supervisor)
-        metrics_ports = settings.metrics_ports_of(len(PROCESSES))
+        metrics_ports = free_metrics_ports(settings)
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
         screen.print(answer_of_fork(_migrate, settings.database_direct_url or database_url), highlight=False)
         running = settings.model_copy(
@@ -77,21 +78,25 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         console_url = f"http://{reachable(running.console_host)}:{running.console_port}"
         roads = start_roads(running, data, supervisor, screen)
         env = _environment(running, data) | contact_key(settings, data) | _roads_environment(roads)
-        env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
         has_demo = demo or (data / DEMO_FILE).exists()
         if has_demo and settings.driver_page_url is None:
             env["FUELROUTE_DRIVER_PAGE_URL"] = http_url
         load_service()
-        specs = [process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in PROCESSES.items()]
+        each = zip(PROCESSES, metrics_ports.values() or repeat(""), strict=False)
+        specs = [
+            process_spec(name, PROCESSES[name], folder.logs, env | {"FUELROUTE_METRICS_PORT": ports}, http_url)
+            for name, ports in each
+        ]
         supervisor.start([replace(spec, begin=fork_command) for spec in specs])
         folder.announce(
             database_url=database_url, redis_url=redis_url, http_url=http_url, console_url=console_url, **roads
         )
         screen.print(f"ready {http_url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"console {console_url}", highlight=False, soft_wrap=True)
-        if metrics_ports is not None:
+        if metrics_ports:
             _announce_metrics(settings, metrics_ports, data)
-            screen.print(f"metrics on {settings.metrics_host}, ports {metrics_ports}", highlight=False)
+            told = f"ports {min(metrics_ports)} to {max(metrics_ports)}"
+            screen.print(f"metrics on {settings.metrics_host}, {told}", highlight=False)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
         known = running.model_copy(update={"contact_key": _key_in(env) or running.contact_key})
         guests = [fork("demo", _run_demo, known, screen, fleet)] if demo else []
@@ -112,10 +117,25 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
 """The processes of a machine that runs all of Fuelroute: the arguments of each by its name."""
 
 
-def _announce_metrics(settings: Settings, ports: str, data: Path) -> None:
-    """Writes the addresses of the processes' metrics for Prometheus. Each process takes the first port that is free."""
-    first, host = int(ports.partition("-")[0]), reachable(settings.metrics_host)
-    targets = [f"{host}:{port}" for port in range(first, first + len(PROCESSES))]
+def free_metrics_ports(settings: Settings) -> dict[int, str]:
+    """A free port for the metrics of each process, with the setting that makes the process take it, or the next free
+    one if a stranger has it by then. Empty if no port is set. Raises UnusableSetting if too few are free."""
+    ports = settings.metrics_ports_of(len(PROCESSES))
+    if ports is None:
+        return {}
+    first, last = map(int, ports.split("-"))
+    free = dict[int, str]()
+    for port in range(first, last + 1):
+        with suppress(PortTaken):
+            free[free_port(settings.metrics_host, port)] = f"{port}-{last}"
+        if len(free) == len(PROCESSES):
+            return free
+    raise UnusableSetting(f"FUELROUTE_METRICS_PORT: {len(free)} of {ports} are free, for {len(PROCESSES)} processes")
+
+
+def _announce_metrics(settings: Settings, ports: Iterable[int], data: Path) -> None:
+    """Writes the addresses of the processes' metrics for Prometheus."""
+    targets = [f"{reachable(settings.metrics_host)}:{port}" for port in ports]
     (data / METRICS_FILE).write_text(json.dumps([{"targets": targets}]))
 
 

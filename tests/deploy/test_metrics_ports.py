@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from deploy.forks import Forked
 from deploy.stack import METRICS_FILE, PROCESSES
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
+from ingress.http.serving import listen
 from tests.forking import forked_command
 from tests.metrics import Metrics
 from tests.ports import own_port
@@ -41,7 +42,7 @@ def read_json(file: Path) -> Any:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-def processes_at(ports: range) -> list[str]:
+def processes_at(ports: Iterable[int]) -> list[str]:
     names = ("ingress", "scheduler", "connectors", "workers", *(f"workers-{queue}" for queue in QUEUES))
     return sorted(name for port in ports for name in names if Metrics(port).are_of(name))
 
@@ -56,14 +57,20 @@ def test_several_workers_of_one_command_take_the_ports_from_the_one_that_is_set(
         eventually(lambda: processes_at(range(first, first + 2)), lambda found: found == ["workers-imports"] * 2)
 
 
-def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_path: Path) -> None:
-    first = own_port(10)
+def test_prometheus_is_told_the_ports_that_the_processes_of_up_have(settings: Settings, tmp_path: Path) -> None:
+    """A stranger has one of the range. The last process was not listed, and so not watched."""
+    first = own_port(len(PROCESSES) + 2)
     everybody = sorted(["ingress", "scheduler", "connectors", *(f"workers-{queue}" for queue in QUEUES)])
     quiet = {"FUELROUTE_LOG_LEVEL": "error"}  # `up` waits for lines of the log
-    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}", **quiet):
-        eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody)
+    ports = f"{first}-{first + len(PROCESSES) + 1}"
+    with (
+        listen("127.0.0.1", first + 2),
+        fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=ports, **quiet),
+    ):
         (told,) = eventually(lambda: read_json(tmp_path / METRICS_FILE), lambda found: bool(found))
-    assert told["targets"] == [f"127.0.0.1:{port}" for port in range(first, first + len(PROCESSES))]
+        named = [int(target.removeprefix("127.0.0.1:")) for target in told["targets"]]
+        assert processes_at(named) == everybody
+    assert (len(named), first + 2 in named) == (len(PROCESSES), False)
 
 
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
