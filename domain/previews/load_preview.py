@@ -2,17 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from statistics import fmean
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
 
+from domain.accounts.companies import time_zone_of
+from domain.clock import LAST_MOMENT
 from domain.contract.checking import Invalid
 from domain.contract.shapes import FieldFault, FuelPlan
-from domain.database.connections import Tenant
+from domain.database.connections import Connection, Tenant
 from domain.ids import shown_id
 from domain.ifta.driven_routes import TaxRate, read_tax_rates
 from domain.ifta.legs import state_of_station
@@ -62,13 +65,19 @@ def preview_load(planner: Planner, tenant: Tenant, asked: PreviewInput, *, now: 
     """The preview of a load, made in transactions that only read. Raises Invalid with every fault, and NoSuchRoute."""
     with planner.snapshots() as connection:
         task = read_preview_task(connection, tenant, asked, now)
-        rates = read_tax_rates(connection, Quarter.of(task.plan.departure))
+        rates = read_tax_rates(connection, _quarter(connection, tenant, task.plan.departure))
     try:
         corridor, plan = planner.plan(task.plan, now)
     except TooManyPasses as many:
         field = "policy.maxDetourMiles" if _has_own_detour(asked) else "stops"
         raise Invalid([FieldFault(field=field, message=f"{str(many)[0].upper()}{str(many)[1:]}")]) from None
     return Previewed(_answer(asked, task, corridor, plan, rates, now), plan)
+
+
+def _quarter(connection: Connection, tenant: Tenant, departure: datetime) -> Quarter:
+    """The quarter of the departure by the company's clock, as in the IFTA report."""
+    zone = ZoneInfo(time_zone_of(connection, tenant.company_id))
+    return Quarter.of(min(departure, LAST_MOMENT - timedelta(days=1)).astimezone(zone))
 
 
 def _has_own_detour(asked: PreviewInput) -> bool:

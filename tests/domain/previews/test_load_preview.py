@@ -255,6 +255,22 @@ def test_a_trip_of_no_miles_is_a_plan_without_stops(previews: Previews) -> None:
     assert (answer.fuel_plan.stops, answer.distance_miles, answer.cost_per_mile) == ([], 0, None)
 
 
+@pytest.mark.parametrize(("hour", "rate"), [(5, 0.5), (7, 0.9)])
+def test_the_tax_is_that_of_the_quarter_by_the_companys_clock(
+    previews: Previews, connection: Connection, hour: int, rate: float
+) -> None:
+    """At 5:00 UTC it is still December in Chicago."""
+    zone = "UPDATE companies SET time_zone = 'America/Chicago' WHERE id = %s"
+    connection.execute(zone, (previews.tenant.company_id,))
+    connection.execute("DELETE FROM fuel_taxes WHERE state = 'IL'")
+    connection.execute(
+        "INSERT INTO fuel_taxes (state, valid_from, rate_per_gallon, surcharge_per_gallon)"
+        " VALUES ('IL', '2000-01-01', 0.5, 0), ('IL', '2098-01-01', 0.9, 0)"
+    )
+    answer = previews.of(**load(scheduledStart=f"2098-01-01T0{hour}:00:00Z")).answer
+    assert next(one.tax_per_gallon for one in answer.states if one.state == "IL") == rate
+
+
 def test_miles_of_no_member_of_ifta_leave_the_tax_known(
     previews: Previews, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
