@@ -161,7 +161,8 @@ _FIGURES = (
     Figure(
         name="silent-trucks",
         title="Silent trucks on a route",
-        # a company is not told of trucks that never sent a position, nor before the plan
+        # a company is not told of trucks that never sent a position, nor before the plan. In the sandbox no truck
+        # drives, and time is simulated
         after=TRUCK_SILENT_AFTER,
         sql="""
             SELECT route.id::text AS id, route.company_id, coalesce(vehicle_unit_number, vehicle_vin, '') AS about,
@@ -169,6 +170,7 @@ _FIGURES = (
             FROM routes route
             LEFT JOIN tracks track ON track.vehicle_id = route.vehicle_id AND track.environment = route.environment
             WHERE (status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL)
+              AND route.environment = 'live'
               AND (track.newest_at IS NULL OR track.newest_at < %(now)s::timestamptz - %(after)s::interval)
             ORDER BY track.newest_at NULLS FIRST
         """,
@@ -182,11 +184,13 @@ _FIGURES = (
     Figure(
         name="held",
         title="Held past their start",
-        # a company is told before the start, as soon as the route waits for a vehicle or a driver
+        # a company is told before the start, as soon as the route waits for a vehicle or a driver. In the sandbox it is
+        # rehearsed, and nobody waits for the route
         sql="""
             SELECT id::text AS id, company_id, external_id AS about, scheduled_start AS since,
                    coalesce(pending_reason, '') AS detail
             FROM routes WHERE status IN ('pending_mapping','pending_window') AND scheduled_start < %(now)s
+              AND environment = 'live'
             ORDER BY scheduled_start
         """,
         what="Routes are held though their start has passed",

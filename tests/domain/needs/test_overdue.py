@@ -51,7 +51,6 @@ def test_nothing_is_overdue_where_all_is_fresh(connection: Connection, fleet: Fl
     pushed(connection, fleet.live, now=now, start=now)
     imported(connection, fleet.live, now=now)
     planned_by_hand(connection, imported(connection, fleet.sandbox, now=now), now=now)
-    connection.execute("UPDATE routes SET status = 'draft' WHERE status = 'planned'")  # the truck may well be silent
     assert counted(connection, now) == {}
 
 
@@ -92,6 +91,14 @@ def test_a_truck_that_arrived_without_a_plan_is_overdue_and_silent_until_it_send
     )
     assert counted(connection, now) == {"unplanned": 1}
     assert counted(connection, now + timedelta(minutes=61)) == {"unplanned": 1, "silent-trucks": 1}
+
+
+def test_what_the_sandbox_rehearses_calls_no_operator(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    imported(connection, fleet.sandbox, now=now, start=now, vehicle={"unitNumber": "SANDBOX-UNMAPPED"})
+    route_id = imported(connection, fleet.sandbox, now=now, externalId="NEVER-DRIVEN")
+    change(connection, route_id, arrived_at=now - timedelta(minutes=9))
+
+    assert counted(connection, now + timedelta(seconds=50)) == {}
 
 
 def test_a_message_is_overdue_while_it_waits_and_shown_for_a_day_when_it_failed(
