@@ -181,7 +181,9 @@ def _is_detained(connection: Connection, at_stop: _AtStop, radius_meters: float)
         visit = with_departure(place, visit, fixes, radius_meters)
         if visit.departed_at is None:
             last = last_fix_there(place, fixes, radius_meters)
-            return True if last is not None and last.recorded_at >= at_stop.free_until else None
+            if last is not None and last.recorded_at >= at_stop.free_until:
+                return True
+            return None if is_followed or last is not None or not fixes else False
     until = proven_until(connection, tenant, at_stop.vehicle_id, visit)
     is_beyond = until is not None and until >= at_stop.free_until
     return None if is_followed and not is_beyond else is_beyond

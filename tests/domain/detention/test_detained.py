@@ -209,6 +209,28 @@ def test_a_truck_that_is_on_its_way_out_when_its_free_time_ends_is_not_detained(
     assert truck.dwell.minutes_beyond == 0
 
 
+@pytest.mark.parametrize("is_last_stop", [False, True])
+def test_an_entered_arrival_that_no_position_confirms_is_no_proof(truck: Truck, is_last_stop: bool) -> None:
+    """The truck is still on its way, or the stop is stored at a wrong place."""
+    truck.connection.execute(
+        "INSERT INTO visits (company_id, environment, route_id, stop, vehicle_id, arrived_at, arrival_evidence)"
+        " SELECT company_id, environment, id, 0, vehicle_id, %s, %s FROM routes WHERE id = %s",
+        (
+            truck.arrived_at,
+            '{"rule": "", "fixes": [], "source": "dispatcher", "by": "dee@example.com", "reason": "a call",'
+            ' "markedAt": "2026-11-28T18:00:00Z"}',
+            truck.route_id,
+        ),
+    )
+    truck.send([10, 200, 240], meters=40_000.0, speed_mph=50.0)
+    if is_last_stop:
+        truck.end_route()
+
+    assert truck.sweep(4.1) == 0
+    assert truck.is_to_judge is not is_last_stop, "it is judged once"
+    assert truck.dwell.minutes_beyond is None
+
+
 def test_a_parked_truck_whose_position_drifts_is_detained(truck: Truck) -> None:
     truck.stand(2.9)
     truck.send([178, 185], meters=600.0)
