@@ -18,6 +18,12 @@ _BEHIND = re.compile(
     rf"(?P<before>.*?\S)[\s,]+(?P<state>[A-Z]{{2}})\.?(?:[\s,]+{_POSTAL_CODE})?(?:[\s,]+{_COUNTRY})?",
     re.IGNORECASE,
 )
+_COMPANY = re.compile(
+    r".*(?:&|\bAND) *[A-Z]{2}|.*\b(?:OIL|GAS|FUELS?|PETROLEUM|PETRO|ENERGY|PROPANE|SUPPLY|TRADING|DISTRIBUTING"
+    r"|MARKETING|STORES?|TIRE|TRUCKING|BROS|SONS?)\.? +CO\.?",
+    re.IGNORECASE,
+)
+"""Names with letters at their end that are no state: `WALLIS OIL CO`, `MA & PA`."""
 _NUMBERED = re.compile(r".*\d[\s,:-]+(?P<town>\D+)")
 """A town after the number of a store, perhaps with the chain before it."""
 
@@ -72,7 +78,7 @@ def state_code(text: str) -> str | None:
 
 def _divided(text: str) -> tuple[str, str | None]:
     """The text before a state at its end, and the state."""
-    found = _BEHIND.fullmatch(text)
+    found = None if _COMPANY.fullmatch(text) else _BEHIND.fullmatch(text)
     state = state_code(found["state"]) if found is not None else None
     return (found["before"].rstrip(" ,"), state) if found is not None and state is not None else (text, None)
 

@@ -405,6 +405,13 @@ def test_the_truck_is_the_first_column_that_is_no_unit_of_the_quantity(
     ("name", "city", "state"),
     [
         ("PILOT_00507", "", "NV"),
+        ("WALLIS OIL CO", "Cuba", None),
+        ("Smith Fuels Co.", "", None),
+        ("SMITH & CO", "Cuba", None),
+        ("MA AND PA", "Cuba", None),
+        ("WALLIS OIL CO", "Cuba MO", "MO"),
+        ('"WALLIS OIL CO, LIMON, CO"', "", "CO"),
+        ("LOVES 305 LIMON CO", "", "CO"),
         ("Love's #0269 C Outside", "", "TX"),
         ("PILOT RAYVILLE 335", "Rayville", "LA"),
         ("FLYING J 335", "", "LA"),
