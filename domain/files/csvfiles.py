@@ -18,7 +18,7 @@ import msgspec
 from domain.contract.checking import Invalid, read_query
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
-from domain.files.spreadsheets import excel_text_rows, is_excel_file, spreadsheet_fault
+from domain.files.spreadsheets import excel_text_rows, is_excel_file, spreadsheet_fault, unread_sheet
 from domain.files.text_rows import RefusedRow, armed, file_text_rows
 from domain.text import printable
 from domain.wording import counted
@@ -254,7 +254,8 @@ def read_rows(
         return names.is_known(name, known)
 
     if is_excel_file(path):
-        found, rows = named_rows(lambda _: excel_text_rows(path), report.refuse, is_known)
+        told = partial(excel_text_rows, path, lambda name: report.reject(1, unread_sheet(name)))
+        found, rows = named_rows(lambda _: told(), report.refuse, is_known)
     else:
         open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
         found, rows = named_rows(open_rows, report.refuse, is_known)

@@ -32,7 +32,7 @@ from domain.files.file_records import (
 )
 from domain.files.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
 from domain.files.profiles import FileProfile, RecordField, RecordFields, plain_name
-from domain.files.spreadsheets import Cell, Row, file_rows, is_excel_file
+from domain.files.spreadsheets import Cell, Row, file_rows, is_excel_file, unread_sheet
 from domain.files.text_rows import Refuse
 
 AUTO = "auto"
@@ -251,6 +251,6 @@ def first_rows(path: Path) -> list[Row]:
 
 def _rows(path: Path, refuse: Refuse, tell: Callable[[int, str], None] = lambda line, message: None) -> Generator[Row]:
     def tell_sheet(name: str) -> None:
-        tell(1, f"the sheet {name[:60]!r} has rows, too, and only the first is read: save it as a file of its own")
+        tell(1, unread_sheet(name))
 
     return file_rows(path, refuse, usual_delimiter, is_excel=is_excel_file(path), tells_sheet=tell_sheet)

@@ -147,9 +147,14 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSh
         raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
 
 
-def excel_text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def unread_sheet(name: str) -> str:
+    """A sentence about a further sheet with a table."""
+    return f"the sheet {name[:60]!r} has rows, too, and only the first is read: save it as a file of its own"
+
+
+def excel_text_rows(path: Path, tells_sheet: TellsSheet) -> Iterator[tuple[int, list[str]]]:
     """The nonempty rows of the first sheet as texts: a whole number without decimals, a day without a time."""
-    for row in excel_rows(path):
+    for row in excel_rows(path, tells_sheet=tells_sheet):
         yield row.line, [_text_of(cell) for cell in row.cells]
 
 

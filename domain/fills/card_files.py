@@ -129,7 +129,14 @@ def open_fill_file(
     if currency.upper() not in _CURRENCIES:
         raise UnreadableFile(f"purchases are in USD or CAD, not in {currency}")
     with open_profiled(
-        path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
+        path,
+        profile,
+        FILL_FIELDS,
+        ZoneInfo("UTC"),
+        report,
+        progress=progress,
+        passes_over=is_between_purchases,
+        tell=report.reject,
     ) as table:
         unit, records = volume or _volume_of_column(table.fields.get("quantity", "")), _as_named(table)
         priced = _priced_volume(table.fields)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+import openpyxl
 import pytest
 from msgspec.structs import replace
 
@@ -870,6 +871,21 @@ def test_known_stations_tell_the_state_of_an_imported_file(connection: Connectio
     assert [store(connection, NOW) for store in file.batches(NOW, lambda _: None)][-1].created == 1
     (fill,) = fills(connection, fleet.live)
     assert (fill.state, fill.station_id, fill.time_zone) == ("NV", "pilot-507", "America/Los_Angeles")
+
+
+def test_a_further_sheet_with_purchases_is_told(tmp_path: Path) -> None:
+    """A workbook with a sheet for each truck: those of the second truck were left out without a word."""
+    book = openpyxl.Workbook()
+    for sheet, unit in ((book.active, "101"), (book.create_sheet("Truck 102"), "102")):
+        for row in ("Date,Unit,State,Product,Gallons,Amount", f"11/21/2026,{unit},IN,ULSD,100,350"):
+            sheet.append(row.split(","))
+    book.save(tmp_path / "fills.xlsx")
+
+    found = read(tmp_path / "fills.xlsx")
+
+    assert [one[0] for one in found.fills] == ["101"]
+    told = "the sheet 'Truck 102' has rows, too, and only the first is read: save it as a file of its own"
+    assert found.refused == {1: told}
 
 
 def test_every_case_has_its_line_and_its_test() -> None:

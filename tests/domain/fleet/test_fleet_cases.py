@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from domain.database.connections import Connection
@@ -155,6 +156,20 @@ def test_a_list_of_power_units_beside_their_trailers_is_one_of_trucks(
 
     assert rejected(import_vehicles(connection, fleet.company_id, path)) == {}
     assert vehicles(connection, fleet)["4901"].vin == "1FUJGBDV8NLBT4901"
+
+
+def test_a_further_sheet_with_trucks_is_told(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    """The trucks on it were left out without a word."""
+    book = openpyxl.Workbook()
+    for sheet, unit in ((book.active, "4711"), (book.create_sheet("Leased"), "4712")):
+        for row in ("Unit Number,Make,Model", f"{unit},Volvo,VNL"):
+            sheet.append(row.split(","))
+    book.save(tmp_path / "trucks.xlsx")
+
+    report = import_vehicles(connection, fleet.company_id, tmp_path / "trucks.xlsx")
+
+    told = "the sheet 'Leased' has rows, too, and only the first is read: save it as a file of its own"
+    assert (report.created, rejected(report)) == (1, {1: told})
 
 
 def test_a_list_passes_over_who_and_what_has_gone(connection: Connection, fleet: Fleet) -> None:
