@@ -233,8 +233,9 @@ FILL_FIELDS = RecordFields(
             "amount before discounts",
             "amount",
             "Gross Amount|Gross Cost|Gross Total|Gross|Total Fuel Cost|Retail Amount|Retail Total|Retail Cost"
-            "|Pump Total"
+            "|Pump Total|Fuel Cost|Fuel Amount"
             "|Montant brut",
+            is_alone=True,
         ),
         _field(
             "discount",

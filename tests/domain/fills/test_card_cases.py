@@ -724,6 +724,30 @@ def test_fuels_that_cost_more_than_the_whole_row_wait(
     assert ([one[4] for one in found.fills], bool(found.doubtful)) == (paid, is_doubtful)
 
 
+@pytest.mark.parametrize(
+    ("row", "paid", "is_doubtful"),
+    [
+        ("350.00,0.00,0.00,350.00", 350.0, False),
+        ("350.00,0.00,1.50,351.50", 350.0, False),
+        ("350.00,0.00,0.00,320.00", 320.0, False),
+        ("350.00,100.00,1.50,451.50", 451.5, True),
+        (",0.00,0.00,350.00", 350.0, False),
+    ],
+)
+def test_a_total_above_the_cost_of_the_fuel_waits(csv_file: CsvFile, row: str, paid: float, is_doubtful: bool) -> None:
+    """In the fuel export of a portal for TCH and EFS the total of the invoice has the cash advance in it, as its help
+    page says (IIM Fleet Manager). The advance counted as diesel."""
+    names = "Date,Unit,State,Product,Gallons,Fuel Cost,Cash Adv,Fee,Total Cost"
+    path = csv_file(names, f"11/21/2026,7,IL,ULSD,100,{row}")
+    found = read(path)
+    assert ([one[4] for one in found.fills], bool(found.doubtful)) == ([paid], is_doubtful)
+
+
+def test_the_cost_of_the_fuel_is_the_amount_where_no_total_is(csv_file: CsvFile) -> None:
+    path = csv_file("Date,Unit,State,Product,Gallons,Fuel Cost", "11/21/2026,7,IL,ULSD,100,350")
+    assert [one[4] for one in read(path).fills] == [350.0]
+
+
 def test_a_file_in_which_no_column_may_be_the_diesel_is_refused(csv_file: CsvFile) -> None:
     """Its rows of diesel alone were passed over as no fuel."""
     path = csv_file("Date,Unit,State,Clear Gallons,Reefer Gallons,Reefer Cost", "11/21/2026,7,IL,100,0,0")
