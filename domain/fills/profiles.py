@@ -39,14 +39,15 @@ def _card(
     products: Mapping[str, Fuel | None] = {},
     is_recognized: bool = True,
     wide: Mapping[str, Sequence[str]] = {},
+    needs: Sequence[str] = (),
     **columns: Sequence[str],
 ) -> Card:
-    """A card with the names of its columns, by field; `wide` are those of fuels side by side."""
+    """A card with the names of its columns, by field; `wide` are those of fuels side by side. Each file has the fields
+    of `needs`."""
     shared = {name: FILL_FIELDS.field(name) for name in ("canceled", "status", "kind")}
     usual = {name: field.usual_names for name, field in shared.items() if field is not None}
-    profile = FileProfile(
-        name, "fills", {field: Column(tuple(names)) for field, names in {**usual, **columns, **wide}.items()}
-    )
+    named = {field: Column(tuple(names)) for field, names in {**usual, **columns, **wide}.items()}
+    profile = FileProfile(name, "fills", named, needs=tuple(needs))
     return Card(profile, title, products, is_recognized)
 
 
@@ -254,6 +255,25 @@ _CARDS = (
         qst=("QST",),
         discount=("Disc AMT", "Discount"),
         currency=("CUR", "Currency"),
+    ),
+    _card(
+        "bvd-fuels",
+        "BVD: transactions with columns for each fuel",
+        needs=("tractor_net_amount",),  # elsewhere `Tractor` is the truck
+        wide={
+            **{"tractor_quantity": ("Tractor",), "tractor_net_amount": ("Tractor AMT",)},
+            **{"tractor_net_price": ("Billed Price",), "tractor_price": ("Retail Price",)},
+            **{"reefer_quantity": ("Reefer QTY",), "reefer_net_amount": ("Reefer AMT",)},
+            **{"def_quantity": ("DEF QTY",), "def_net_amount": ("DEF AMT",)},
+        },
+        card=("Card #",),
+        date=("Date",),
+        time=("Time",),
+        unit=("Unit #",),
+        location=("Site Name",),
+        city=("Site City",),
+        state=("Prov/St Abb.",),
+        volume_unit=("UOM",),
     ),
     _card(
         "pilot",

@@ -274,6 +274,20 @@ CLEAN: list[tuple[str, Read]] = [
             [],
         ),
     ),
+    (
+        "bvd_fuels.csv",
+        Read(
+            "bvd-fuels",
+            [
+                ("101", "IN", "tractor", 100.0, 340.0),
+                ("101", "IN", "reefer", 10.0, 34.0),
+                ("101", "IN", "def", 5.0, 20.0),
+                ("101", "MB", "tractor", 105.669, 640.0),
+                ("101", "IN", "tractor", 100.0, 380.0),
+            ],
+            *(0, {}, [4]),
+        ),
+    ),
     ("dispatch_columns.csv", Read("generic", [("4101", "NE", "tractor", 100.5, 391.85)], 0, {}, [])),
     (
         "fleetio.csv",
