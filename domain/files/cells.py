@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -27,10 +27,15 @@ def cell_text(cell: Cell) -> str:
     return cell.isoformat(sep=" ") if isinstance(cell, datetime) else str(cell)
 
 
-def converter(field: RecordField, column: Column, zone: ZoneInfo, *, has_commas: bool = False) -> Callable[[Cell], Any]:
+def converter(
+    field: RecordField, column: Column, zone: ZoneInfo, *, has_commas: bool = False, currency: str | None = None
+) -> Callable[[Cell], Any]:
     """A function that turns a nonempty cell into the field's value. It raises ValueError, with a text that follows the
-    cell. `has_commas`: the file writes a comma before decimals."""
+    cell. `has_commas`: the file writes a comma before decimals. `currency`: the one that its amounts name, or an empty
+    text; an amount of another one cannot be read. None if a column names it."""
     number = _number_with_comma if has_commas else _number
+    if field.kind == "amount" and currency is not None:
+        number = partial(_number_in, currency, number)
     sign = -1.0 if column.is_negated else 1.0
     if field.kind in ("text", "code"):
         return _text
@@ -145,6 +150,28 @@ def _bare(written: str) -> tuple[bool, str]:
     text = re.sub(r"\s", "", written.upper()) if len(written) <= _LONGEST_NUMBER else ""
     is_negative, text = _without_sign(_AROUND.sub("", text))
     return is_negative, _AROUND.sub("", text)
+
+
+_CANADIAN, _AMERICAN = re.compile(r"CA?\$|CAD"), re.compile(r"US\$|USD|\$")
+
+
+def _named_currency(cell: Cell) -> str:
+    """The currency that an amount names: CAD, or USD, for which `$` stands; empty if it names none."""
+    text = cell.upper() if isinstance(cell, str) and len(cell) <= _LONGEST_NUMBER else ""
+    return "CAD" if _CANADIAN.search(text) else "USD" if _AMERICAN.search(text) else ""
+
+
+def amounts_currency(cells: Iterable[Cell]) -> str:
+    """CAD if the first amount that names a currency names that one: `CA$630.00`; else an empty text."""
+    named = next(filter(None, map(_named_currency, cells)), "")
+    return "CAD" if named == "CAD" else ""
+
+
+def _number_in(currency: str, number: Callable[[Cell], float], cell: Cell) -> float:
+    found, named = number(cell), _named_currency(cell)
+    if named and (named == "CAD") != (currency == "CAD"):
+        raise ValueError("is in another currency than the first amounts: divide the file, or add a column Currency")
+    return found
 
 
 def writes_commas(cells: Iterable[Cell], *, has_thousands: bool) -> bool:

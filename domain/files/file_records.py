@@ -45,11 +45,17 @@ class FieldReader(NamedTuple):
 
 
 def field_reader(
-    place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool, has_commas: bool
+    place: FieldPlace,
+    profile: FileProfile,
+    zone: ZoneInfo,
+    *,
+    has_marks: bool,
+    has_commas: bool,
+    currency: str | None = None,
 ) -> FieldReader:
     column = profile.columns[place.field.name]
     zone = ZoneInfo("UTC") if is_universal(place.name) else zone
-    convert = converter(place.field, column, zone, has_commas=has_commas)
+    convert = converter(place.field, column, zone, has_commas=has_commas, currency=currency)
     first, *others = place.indexes
     at_once = not (has_commas and is_numeric(place.field))
     convert_all = partial(columns_values, place.field, column, convert) if at_once else lambda cells, empty: None

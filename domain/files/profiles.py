@@ -63,6 +63,8 @@ class RecordFields(NamedTuple):
     has_thousands: bool = True
     """False if no number reaches a thousand: `1,659` then has decimals behind its comma."""
     follows: "tuple[FollowingField, ...]" = ()
+    is_in_dollars: bool = False
+    """True if an amount without a currency is in US dollars: one that names another in its cell then tells it."""
 
     def field(self, name: str) -> RecordField | None:
         return next((field for field in self.fields if field.name == name), None)

@@ -3,7 +3,7 @@
 Files of vendors come as Excel or as CSV with commas, semicolons, tabs or bars, in UTF-8, UTF-16 or the encoding of
 Windows, often with titles above the columns' names. The reader recognizes all of them."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from domain.files.cells import cell_text, converter, writes_commas
+from domain.files.cells import amounts_currency, cell_text, converter, writes_commas
 from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.day_order import refuse_days_first
@@ -89,8 +89,10 @@ def open_profiled(
         numeric = [index for place in places if is_numeric(place.field) for index in place.indexes]
         written = (cell for row in sample for cell in _cells_at(row, numeric))
         has_commas = writes_commas(written, has_thousands=record.has_thousands)
+        currency = _currency_of_amounts(places, sample, record, above)
         readers = [
-            field_reader(place, profile, zone, has_marks=record.has_marks, has_commas=has_commas) for place in places
+            field_reader(place, profile, zone, has_marks=record.has_marks, has_commas=has_commas, currency=currency)
+            for place in places
         ]
         refuse_ambiguous(heading, readers, sample)
         for place in places:
@@ -98,7 +100,8 @@ def open_profiled(
                 refuse_days_first(place.name, (cell for row in sample for cell in _cells_at(row, place.indexes)))
         width = width_of(heading, [row for row in sample if not is_heading(row, named, first_name_of(named))])
         rows_below = without_headings(chain(sample, rows), named, report, progress)
-        portions = file_portions(rows_below, readers, profile.constants | above, width, progress)
+        common = profile.constants | above | ({"currency": currency} if currency else {})
+        portions = file_portions(rows_below, readers, common, width, progress)
         columns = {reader.field: reader.column for reader in readers}
         for one in record.follows:
             if one.field not in columns and all(part in columns for part in one.parts):
@@ -109,6 +112,17 @@ def open_profiled(
 
 def _holds_dates(field: RecordField) -> bool:
     return field.kind in ("moment", "day") or field.name == "date"
+
+
+def _currency_of_amounts(
+    places: Sequence[FieldPlace], sample: Sequence[Row], record: RecordFields, above: Mapping[str, Any]
+) -> str | None:
+    """The currency that the amounts of a file name in their cells, as `CA$630.00`; empty if it is none but US dollars.
+    None if it does not matter, or another place names it."""
+    if not record.is_in_dollars or "currency" in above or any(one.field.name == "currency" for one in places):
+        return None
+    amounts = [index for place in places if place.field.kind == "amount" for index in place.indexes]
+    return amounts_currency(cell for row in sample for cell in _cells_at(row, amounts))
 
 
 def _cells_at(row: Row, indexes: Sequence[int]) -> Iterator[Cell]:

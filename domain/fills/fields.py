@@ -295,5 +295,6 @@ FILL_FIELDS = RecordFields(
         ("quantity", *_DIESEL_QUANTITIES),
         ("amount", "gross_amount", "price", "retail_price", *_COSTS),
     ),
+    is_in_dollars=True,
 )
 """The fields of a purchase. A file may have its figures in many ways; `paid.py` finds the amount paid."""

@@ -503,6 +503,34 @@ def test_a_person_says_the_currency_of_rows_that_do_not(
         assert [one.currency for one in file.fills] == [currency]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "names", "currencies"),
+    [
+        ("CA$642.18", "CA$642.18", "Total", ["CAD", "CAD"]),
+        ("C$642.18", "642.18", "Total", ["CAD", "CAD"]),
+        ("642.18 CAD", "CAD 642.18", "Total", ["CAD", "CAD"]),
+        ("CA$642.18", "$642.18", "Total", ["CAD"]),
+        ("$642.18", "CA$642.18", "Total", ["USD"]),
+        ("642.18", "US$642.18", "Total", ["USD", "USD"]),
+        ("$642.18", "$642.18", "Total (CAD)", ["CAD", "CAD"]),
+        ("CA$642.18", "$642.18", "Currency,Total", ["CAD", "USD"]),
+    ],
+)
+def test_an_amount_may_name_its_currency(
+    csv_file: CsvFile, first: str, second: str, names: str, currencies: list[str]
+) -> None:
+    """Spreadsheets and portals format the amounts of a Canadian fleet so: JavaScript's `Intl.NumberFormat` writes CA$
+    in the United States. They counted as US dollars."""
+    has_column = names.startswith("Currency")
+    told = [f"{'CAD' if 'CA$' in one else 'USD'},{one}" if has_column else one for one in (first, second)]
+    path = csv_file(f"Date,Unit,State,Product,Litres,{names}", *(f"11/21/2026,7,MB,ULSD,400.000,{one}" for one in told))
+    report = ImportReport()
+    with open_fill_file(path, card_profile_of(path, "auto"), report, now=NOW) as file:
+        assert [one.currency for one in file.fills] == currencies
+    refused = ["is in another currency than the first amounts" in one.message for one in report.rejected]
+    assert refused == [True] * (2 - len(currencies))
+
+
 def test_a_file_that_says_no_currency_changes_none(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     path = csv_file("Date,Unit,State,Product,Litres,Total,Invoice", "11/21/2026,101,MB,ULSD,400.000,642.18,7")
     import_fills(connection, fleet.live, path, profile="generic", currency="CAD")
