@@ -94,8 +94,6 @@ class Exchange(RequestResponseCycle):
             self.response_started = self.response_complete = True
             self.transport.write(whole)
             self.message_event.set()
-            if not self.keep_alive:
-                self.transport.close()
             self.on_response()
 
     def _whole(self, head: Any, message: Any) -> bytes | None:
@@ -255,7 +253,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def end_after_answer(self) -> None:
         """Answers the requests that have arrived, the last one with `Connection: close`."""
-        if self.cycle is not None:
+        if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
 
     def _start(self, exchange: RequestResponseCycle) -> None:
@@ -276,6 +274,8 @@ class BoundedConnection(HttpToolsProtocol):
         if self.cycle.response_complete:  # its answer did not wait for its body
             self._head_due = None
             self._request_due = time.monotonic() + self.timeout_keep_alive
+            if not self.cycle.keep_alive:
+                self.transport.close()
 
     def _head_bytes(self) -> int:
         """The number of bytes of the complete head; bytes after it may be a body, or another request."""
@@ -290,6 +290,9 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
+        done = self._running
+        if done is not None and not done.keep_alive and not self._awaits_rest_of(done):
+            self.transport.close()
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
@@ -299,6 +302,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._request_due = time.monotonic() + self.timeout_keep_alive
         if self.cycle.response_complete and self.cycle.more_body:  # the rest of its body is read, but not for ever
             self._head_due = time.monotonic() + self.limiter.bounds.head_seconds
+
+    def _awaits_rest_of(self, answered: RequestResponseCycle) -> bool:
+        """True if the body of an answered request still comes in. Closing its connection before would reset it, and a
+        client that still sends would see that in place of the answer (RFC 9112, section 9.6)."""
+        return answered.more_body and not answered.waiting_for_100_continue and self._refusal is None
 
     def pause_writing(self) -> None:
         super().pause_writing()

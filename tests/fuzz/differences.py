@@ -31,6 +31,7 @@ REASONS = {
     "too many requests wait": "at most 16 requests wait for their answers",
     "HTTP/1.0 gets no 100": "RFC 9110, 10.1.1: a server ignores such an expectation, for the client knows no 100",
     "answered before 100-continue": "nobody knows whether the next bytes are the body",
+    "a body is read to its end": "RFC 9112, 9.6: a client that still sends would see a reset, and not its answer",
 }
 
 _PLAIN = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH"}
@@ -178,6 +179,11 @@ class _Reference:
         cuts = sorted(self._cuts | {*self.scan.ends, *unread, len(self.data)})
         return [self.data[start:end] for start, end in pairwise(cuts)]
 
+    @property
+    def ends_in_a_body(self) -> bool:
+        """True if the body of the last request is not whole."""
+        return len(self.scan.ends) < len(self.scan.heads)
+
     def head(self, index: int) -> bytes:
         """The head of a request, as far as it is there. Empty: there is none."""
         begins, heads = self.scan.begins, self.scan.heads
@@ -235,6 +241,9 @@ def _explain(ours: _Connection, wanted: _Connection, reference: _Reference, reas
     rest, missed = ours.answers[same:], wanted.answers[same:]
     stops = same > 0 and ours.answers[same - 1].closes and not wanted.answers[same - 1].closes
     if not rest and not missed and not stops and ours.closed == wanted.closed:
+        return ""
+    if not rest and not missed and wanted.closed and ours.answers[-1].closes and reference.ends_in_a_body:
+        reasons.add("a body is read to its end")
         return ""
     if not ours.closed or len(rest) > 1 or (rest and rest[0].said != _REFUSED):
         return f"answer {same} differs"

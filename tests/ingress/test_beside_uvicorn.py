@@ -38,6 +38,7 @@ EXAMPLES = {
     "HTTP/1.0 gets no 100": [b"POST /read HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc"],
     "answered before 100-continue": [b"POST /deaf " + HOST + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n",
                                      b"abc"],
+    "a body is read to its end": [b"POST /deaf " + HOST + b"Connection: close\r\nContent-Length: 3\r\n\r\n", b"ab"],
 }  # fmt: skip
 
 

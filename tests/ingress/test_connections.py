@@ -138,8 +138,9 @@ def test_many_requests_one_after_the_other_are_served(stranger: Stranger) -> Non
             assert stranger.one_answer() == 401
 
 
-def test_an_endless_body_that_no_endpoint_reads_is_cut_off(stranger: Stranger) -> None:
-    stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+@pytest.mark.parametrize("wish", [b"", b"Connection: close\r\n"])
+def test_an_endless_body_that_no_endpoint_reads_is_cut_off(stranger: Stranger, wish: bytes) -> None:
+    stranger.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\n" + wish + b"Transfer-Encoding: chunked\r\n\r\n")
     assert stranger.one_answer() == 404
 
     assert stranger.send_on_and_on(b"1\r\nx\r\n", max_bytes=6 * TRICKLE, pause=0.1) < 6 * TRICKLE

@@ -293,6 +293,16 @@ def test_a_connection_stays_open_after_a_body_that_no_endpoint_reads() -> None:
     assert not served.closed
 
 
+@pytest.mark.parametrize("head", [b"POST /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n", b"POST /1 HTTP/1.0\r\n"])
+def test_a_connection_that_is_to_close_stays_open_until_the_body_has_come(head: bytes) -> None:
+    """A client that still sends would meet a reset in place of its answer."""
+    segments = [head + b"Content-Length: 6\r\n\r\n", b"abc", b"def" + GET % 2]
+    answered = [Seen("POST", "/1", b"")], [200]
+
+    assert serve(segments[:2], reads=False) == Served(*answered, False)
+    assert serve(segments, reads=False) == Served(*answered, True)
+
+
 def test_a_client_that_is_answered_before_100_continue_begins_a_new_connection() -> None:
     """Nobody knows whether the next bytes are that body or another request."""
     head = b"POST /1 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
