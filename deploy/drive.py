@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 from uuid import UUID
 
 import httpx
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -16,7 +17,7 @@ from domain import clock
 from domain.accounts.keys import create_key, revoke_key
 from domain.audit.entries import Actor
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.contract.shapes import Position
+from domain.contract.shapes import Me, Position, PositionsAccepted
 from domain.database.connections import Database
 from domain.database.statements import Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument
@@ -174,7 +175,7 @@ def _feed(
     settings: Settings, database: Database, route: _Route, key: str | None
 ) -> Iterator[Callable[[list[Position]], None]]:
     """Gives a function that posts fixes to the feed. Without a `key` it makes one for the drive, and revokes it
-    afterwards."""
+    afterwards. Raises CannotDrive for a key of another company or environment."""
     made = None
     if key is None:
         with database.transaction() as connection:
@@ -195,8 +196,13 @@ def _feed(
                 json = {"content-type": "application/json"}
                 answer = client.post("/telematics/positions", content=write({"positions": fixes}), headers=json)
                 if answer.status_code != 202:
-                    raise CannotDrive(f"the feed answered {answer.status_code}: {answer.text[:200]}")
+                    raise _unexpected("the feed", answer)
+                rejected = msgspec.json.decode(answer.content, type=PositionsAccepted).rejected
+                if rejected:
+                    raise CannotDrive(f"the feed refuses a position: {rejected[0].message}")
 
+            if made is None:
+                _require_own(client, route)
             yield post
     except httpx.TransportError as error:
         raise CannotDrive(
@@ -207,6 +213,21 @@ def _feed(
         if made is not None:
             with database.transaction() as connection:
                 revoke_key(connection, made.id, _ACTOR)
+
+
+def _require_own(client: httpx.Client, route: _Route) -> None:
+    """Checks that the client's key works on the route's company and environment. Simulated positions by another key
+    would be those of real trucks, or of nobody. Raises CannotDrive."""
+    answer = client.get("/v1/me")
+    if answer.status_code != 200:
+        raise _unexpected("the API", answer)
+    me = msgspec.json.decode(answer.content, type=Me)
+    if (read_id("cmp", me.company.id), me.key.environment) != (route.company_id, route.environment):
+        raise CannotDrive(f"the key is of another company or environment than the route, which is {route.environment}")
+
+
+def _unexpected(what: str, answer: httpx.Response) -> CannotDrive:
+    return CannotDrive(f"{what} answered {answer.status_code}: {answer.text[:200]}")
 
 
 _ACTOR = Actor("fuelroute drive")

@@ -7,12 +7,15 @@ import pytest
 from deploy.drive import CannotDrive, _feed, _load, _start_time
 from domain import clock
 from domain.accounts.keys import list_keys
+from domain.contract.shapes import Position
 from domain.database.connections import Database
 from domain.ids import shown_id
+from domain.lifecycle import Environment
 from domain.sandbox.drives import begin_drives
 from domain.settings import Settings
 from tests.domain.helpers import imported
-from tests.factories import make_fleet
+from tests.factories import make_fleet, route_body
+from tests.service import Service
 
 
 def test_the_key_of_a_drive_that_is_killed_expires(settings: Settings, database: Database) -> None:
@@ -55,3 +58,25 @@ def test_a_truck_that_drives_by_itself_is_left_alone(database: Database) -> None
 
     with pytest.raises(CannotDrive, match="drives in the sandbox by itself"):
         _load(database, shown_id("rte", route_id))
+
+
+def test_a_key_of_another_company_or_environment_drives_nothing(service: Service) -> None:
+    """A live key would post the positions of the simulated truck as those of the real one."""
+    now = datetime.now(UTC)
+    settings = service.settings.model_copy(update={"api_url": service.url})
+    with (
+        service.new_tenant(Environment.SANDBOX) as client,
+        service.client(client.fleet, Environment.LIVE) as live,
+        service.new_tenant(Environment.SANDBOX) as other,
+    ):
+        route, _ = _load(service.database, client.push(route_body(now)).json()["id"])
+        for key in (live.key, other.key):
+            with (
+                pytest.raises(CannotDrive, match="another company or environment"),
+                _feed(settings, service.database, route, key),
+            ):
+                pass
+        with _feed(settings, service.database, route, client.key) as post:
+            stranger = Position(latitude=41, longitude=-88, recorded_at=now, unit_number="nobody")
+            with pytest.raises(CannotDrive, match="refuses a position"):
+                post([stranger])
