@@ -1,7 +1,7 @@
 """Merges rows of a CSV file into the stored vehicles or drivers: finds the record that a row means, and the changes
 that it makes. Rules only."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 from uuid import UUID
@@ -53,6 +53,8 @@ def merge_rows(
     or the record of an earlier line, goes into the report. `second_is_own`: no two records share a second key, as with
     VINs, but not with names. Then a row that gives a record the second key of another one goes into the report, too."""
     records = _Records(keys, stored, second_is_own=second_is_own)
+    if second_is_own:
+        lines = _renumbered_first(list(lines), records, keys)
     changed: dict[UUID, tuple[Record, RowShape]] = {}
     for number, row, cleared, _ in lines:
         named: dict[str, CellValue] = {
@@ -86,6 +88,31 @@ def merge_rows(
     updates = [record for record, _ in changed.values() if record.before]
     inserts = [record for record, _ in changed.values() if not record.before]
     return Merged(updates, inserts, [row for _, row in changed.values()])
+
+
+def _renumbered_first(
+    lines: Sequence[FileRow[RowShape]], records: "_Records", keys: tuple[str, str]
+) -> list[FileRow[RowShape]]:
+    """The rows, with those first that give a stored record another first key while the file gives its present one away:
+    the record is found by its second key only as long as no other row has changed that. So a list of trucks in the
+    order of their numbers renumbers them as any other does. Where each key of a row that waits so belongs to a record
+    that waits, too, all stay in their order: these records exchange their second keys."""
+    first, second = keys
+    named = {getattr(line.row, first): getattr(line.row, second) for line in reversed(lines)}
+    moves: dict[CellValue, tuple[CellValue, FileRow[RowShape]]] = {}
+    for line in lines:
+        to, value = getattr(line.row, first), getattr(line.row, second)
+        holders = records.having(second, value) if to is not None else []
+        given_up = holders[0].values[first] if len(holders) == 1 else None
+        if given_up not in (None, to) and named.get(given_up) not in (None, value):
+            moves.setdefault(to, (given_up, line))
+    ahead: dict[int, FileRow[RowShape]] = {}
+    for to in [one for one in moves if not records.having(first, one)]:
+        free = to
+        while free in moves:
+            free, line = moves.pop(free)
+            ahead[line.number] = line
+    return [*ahead.values(), *(line for line in lines if line.number not in ahead)]
 
 
 def _refuse_shared(
@@ -130,6 +157,7 @@ class _Records:
     | unit 101, VIN Z | A: the first key decides, and the VIN is corrected |
     | unit 102, VIN Y | B, which has no unit number yet |
     | unit 102, VIN X | A, which has a new unit number |
+    | unit 102, VIN X, and unit 101, VIN Z, in any order | A, which has a new unit number; and a new vehicle |
     | VIN X | A |
     | unit 101, VIN Y | nothing, unless another row gives B another VIN: both are stored vehicles |
 

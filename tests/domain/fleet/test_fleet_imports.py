@@ -1,6 +1,8 @@
 """Imports of vehicles and drivers from CSV files: which record a row means, and what it keeps and changes."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -155,20 +157,50 @@ def test_a_vehicle_that_had_only_a_vin_gets_its_unit_number(
     assert len(vehicles(connection, fleet)) == 3
 
 
+@pytest.mark.parametrize("order", [1, -1])
 def test_a_truck_with_a_known_vin_gets_its_new_unit_number_and_another_may_take_the_old_one(
-    connection: Connection, fleet: Fleet, csv_file: CsvFile
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, order: int
 ) -> None:
     path = csv_file("unit_number,vin", "301,1XKAD49X0CJ000301")
     import_vehicles(connection, fleet.company_id, path)
     truck = vehicles(connection, fleet)["301"].id
 
-    path = csv_file("unit_number,vin", "302,1XKAD49X0CJ000301", "301,1XKAD49X0CJ000302")
+    path = csv_file("unit_number,vin", *["302,1XKAD49X0CJ000301", "301,1XKAD49X0CJ000302"][::order])
     report = import_vehicles(connection, fleet.company_id, path)
 
     assert counts(report) == (1, 1, 0)
     stored = vehicles(connection, fleet)
     assert (stored["302"].id, stored["302"].vin) == (truck, "1XKAD49X0CJ000301")
     assert (stored["301"].id == truck, stored["301"].vin) == (False, "1XKAD49X0CJ000302")
+
+
+@pytest.mark.parametrize(
+    ("rows", "units", "refused"),
+    [
+        *((rows, {"301": "new", "302": "X", "303": "Y"}, {}) for rows in permutations(["301,Z", "302,X", "303,Y"])),
+        (("304,X", "301,Y", "302,X"), {"301": "Y", "304": "X"}, {4: "the same one is already on line 2"}),
+    ],
+)
+def test_trucks_that_hand_their_numbers_on_are_renumbered_in_any_order_of_the_rows(
+    connection: Connection,
+    fleet: Fleet,
+    csv_file: CsvFile,
+    rows: Sequence[str],
+    units: dict[str, str],
+    refused: dict[int, str],
+) -> None:
+    def imported_rows(*short: str) -> ImportReport:
+        lines = (f"{row[:-1]}1XKAD49X0CJ00000{row[-1]}" for row in short)
+        return import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", *lines))
+
+    imported_rows("301,X", "302,Y")
+    known = {one.id: one.vin[-1] for one in vehicles(connection, fleet).values() if one.vin and one.vin[-1] in "XY"}
+
+    report = imported_rows(*rows)
+
+    stored = vehicles(connection, fleet)
+    assert {unit: known.get(stored[unit].id, "new") for unit in stored if (unit or "") > "300"} == units
+    assert rejected(report) == refused
 
 
 def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
@@ -192,7 +224,7 @@ def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
         (["101,W", "102,W"], "101 W, 102 Y, 103 Z", {3: "101"}),
         (["104,W", "101,W"], "101 X, 102 Y, 103 Z, 104 W", {3: "104"}),
         (["101,Y", "102,Z"], "101 X, 102 Y, 103 Z", {2: "102", 3: "103"}),
-        (["101,Y", "104,X"], "101 X, 102 Y, 103 Z", {2: "102", 3: "101"}),
+        (["101,Y", "104,X"], "101 Y, 103 Z, 104 X", {}),
     ],
 )
 def test_no_row_gives_a_vehicle_the_vin_that_another_one_has_in_the_end(
