@@ -305,7 +305,8 @@ def _place_reached(
     around = [index for index in near if _meters(places[index].point, here) <= radius_meters]
     if around in ([], [last]):
         return None
-    has_left = last >= 0 and known[places[last].stops[0]].departed_at is not None
+    left_at = known[places[last].stops[0]].departed_at if last >= 0 else None
+    has_left = left_at is not None and left_at <= fix.recorded_at
     in_a_row = around[:1]
     for index in around[1:]:
         if index > in_a_row[-1] + 1 and not (has_left and in_a_row == [last]):

@@ -299,6 +299,17 @@ def test_a_truck_that_moves_within_the_yard_of_a_round_trip_does_not_end_it() ->
     assert times(process_fixes(stops, {}, moving)) == {0: (at(0), None)}
 
 
+def test_what_a_truck_sent_before_it_left_the_yard_of_a_round_trip_does_not_end_it_afterwards() -> None:
+    """Fixes from before a known departure are read again: a late one came in, or the run of the departure begins with
+    them."""
+    stops = [DEPOT, CUSTOMER, north_of(DEPOT, 150)]
+    known = {0: Visit(at(-60), departed_at=at(20))}
+    standing = [fix(minutes, DEPOT, 150, 0) for minutes in range(20)]
+
+    assert process_fixes(stops, known, [*standing, *stay(300, CUSTOMER)][:-4]) == known
+    assert list(process_fixes(stops, known, [*standing, *stay(300, CUSTOMER), *stay(600, stops[2])])) == [0, 1, 2]
+
+
 def test_a_yard_that_comes_between_customers_is_reached_in_the_order_of_the_stops() -> None:
     gates = [north_of(DEPOT, meters) for meters in (0, 60, 120)]
     stops = [gates[0], CUSTOMER, gates[1], PORT, gates[2]]

@@ -6,11 +6,21 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import build_plan_job, process_positions_job
+from domain.queue.jobs import build_plan_job, in_batches, process_positions_job
 from domain.routes import transitions
 from domain.settings import Settings
-from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
-from tests.domain.trucks import activate, active_route, hours, minutes, process, stand_at
+from tests.domain.helpers import (
+    deliver,
+    imported,
+    north_of,
+    planned_by_hand,
+    positions_at,
+    post,
+    route_row,
+    status_of,
+    visits_of,
+)
+from tests.domain.trucks import HOME, activate, active_route, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
 from tests.jobs import jobs_of
 from tests.rows import named
@@ -68,6 +78,30 @@ def test_fresh_fixes_that_come_with_late_ones_are_not_lost(
 
     assert visits_of(connection, route_id).get(1) == (arrival, None)
     assert status_of(connection, route_id) is RouteStatus.COMPLETED
+
+
+@pytest.mark.parametrize("fixes_at_a_time", [1, 100])
+@pytest.mark.parametrize("parked", [0, 100, 150])
+def test_a_round_trip_is_not_completed_when_its_truck_leaves_a_yard_with_two_coordinates(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, parked: float, fixes_at_a_time: int
+) -> None:
+    """The truck stands nearer to the coordinates of the end for an hour. What it sent there is read again as it
+    leaves."""
+    gate, dock, there, street = (
+        {**JOLIET, "latitude": north_of(HOME, meters).latitude} for meters in (0, 150, parked, 3_000)
+    )
+    route_id = imported(connection, fleet.live, now=now, stops=[gate, NEWARK, dock])
+    stand_at(connection, settings, fleet, there, now)
+    activate(connection, settings, route_id, now=now + minutes(3))
+
+    standing = positions_at(there, now + minutes(2), count=58, seconds_apart=60)
+    leaving = positions_at(street, now + minutes(61), count=2, speed_mph=40)
+    for batch in in_batches([*standing, *leaving], fixes_at_a_time):
+        post(connection, fleet.live, batch, now=batch[-1].recorded_at)
+        process(connection, settings, fleet, now=batch[-1].recorded_at)
+
+    assert visits_of(connection, route_id) == {0: (now, now + minutes(61))}
+    assert status_of(connection, route_id) is RouteStatus.ACTIVE
 
 
 # --- The next route of the truck ---------------------------------------------------------------------------------
