@@ -332,7 +332,14 @@ class _Session(requests.Session):
                 raise requests.ConnectionError(error) from None
         if response.ok and _says_no(_host_of(request), response.raw.getvalue()):
             response.status_code = 400
+        if guard is not None and response.status_code in _NO_ANSWER_BEHIND:
+            guard.unanswered = True
         return response
+
+
+_NO_ANSWER_BEHIND = frozenset({504, 520, 524})
+"""Answers of a proxy, 520 and 524 of Cloudflare's: the server behind it has the request, and gave no answer, or none in
+time."""
 
 
 _UNICODE: Mapping[str, tuple[str, dict[str, str]]] = {

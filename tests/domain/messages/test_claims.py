@@ -190,13 +190,21 @@ def test_a_gateway_that_never_answers_in_time_gets_a_message_only_a_few_times(lo
     assert load.row().claimed_until is not None, "the driver may have it"
 
 
-@pytest.mark.parametrize("answers", [False, True])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"hangs_up": True},
+        {"headers": {"Content-Length": "100"}, "body": b"{"},
+        *({"status": status} for status in (504, 520, 524)),
+    ],
+)
 def test_a_gateway_that_takes_a_message_and_breaks_off_may_have_delivered_it(
-    database: Database, settings: Settings, now: datetime, gateway: Gateway, answers: bool
+    database: Database, settings: Settings, now: datetime, gateway: Gateway, answers: dict[str, Any]
 ) -> None:
-    """It hangs up, or in the middle of its answer."""
+    """It hangs up, or in the middle of its answer, or its proxy gets no answer from it."""
     load = Load.planned(database, settings, now, gateway.url)
-    gateway.hangs_up, gateway.headers, gateway.body = not answers, {"Content-Length": "100"}, b"{"
+    for name, value in answers.items():
+        setattr(gateway, name, value)
     seconds = 0.0
     while load.row().status == "pending":
         claimed = load.claimed(seconds=seconds)
@@ -208,6 +216,17 @@ def test_a_gateway_that_takes_a_message_and_breaks_off_may_have_delivered_it(
     with database.transaction() as connection, pytest.raises(CannotResend, match="ask the driver first"):
         requeue(connection, load.fleet.live, load.route_id, load.message_id, even_if_in_doubt=False, now=now)
     assert load.claimed(load.change(), seconds=seconds).text.startswith("CORRECTED fuel plan")
+
+
+@pytest.mark.parametrize("status", [400, 429, 500, 502, 503])
+def test_a_gateway_that_refuses_has_delivered_nothing(
+    database: Database, settings: Settings, now: datetime, gateway: Gateway, status: int
+) -> None:
+    load = Load.planned(database, settings, now, gateway.url)
+    gateway.status = status
+    claimed = load.claimed()
+    assert load.settle(claimed, load.hand_over(claimed)) is MessageStatus.PENDING
+    assert load.row().claimed_until is None
 
 
 def test_a_gateway_that_nobody_reaches_has_delivered_nothing(
