@@ -50,6 +50,7 @@ class KeptFill(NamedTuple):
     bought_at: datetime
     time_zone: str
     has_time: bool
+    has_zone: bool
     transaction_number: str | None
     invoice_number: str | None
     unit_number: str | None
@@ -87,7 +88,9 @@ class ToMatch(NamedTuple):
 
 def kept_to_match(kept: KeptFill) -> ToMatch:
     """A stored fill, for the rules as if it came in a file; its truck stays unless they are certain of another one."""
-    local = kept.bought_at.astimezone(ZoneInfo(kept.time_zone)).replace(tzinfo=None)
+    local = kept.bought_at.astimezone(ZoneInfo(kept.time_zone))
+    if not kept.has_zone:  # its station may be in another zone
+        local = local.replace(tzinfo=None)
     doubts = [one for one in kept.review if one in DOUBTS]
     return ToMatch(kept, local, doubts=doubts, former_vehicle_id=kept.vehicle_id)
 

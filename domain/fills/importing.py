@@ -86,6 +86,7 @@ def states_by_stations(connection: Connection, company_id: UUID) -> StateOf:
 
 _INSERTED = (
     *("id", "key", "transaction_number", "invoice_number", "card_last_four", "driver_name", "twin_id", "has_time"),
+    "has_zone",
     *("unit_number", "location_name", "station_code", "city", "state", "item", "fuel", "gallons", "paid_cents"),
     *("currency", "bought_at", "time_zone", "vehicle_id", "station_id", "route_id", "score", "miles_from_truck"),
     *("review", "flags"),
@@ -124,7 +125,7 @@ MATCHED = """
 _CHANGE = Command(
     f"""
     UPDATE fills SET unit_number = %(unit_number)s, gallons = %(gallons)s, paid_cents = %(paid_cents)s,
-        currency = %(currency)s, has_time = %(has_time)s, {MATCHED}, twin_id = NULL,
+        currency = %(currency)s, has_time = %(has_time)s, has_zone = %(has_zone)s, {MATCHED}, twin_id = NULL,
         decided_by = NULL, decided_at = NULL
     WHERE id = %(id)s
     """
@@ -324,7 +325,8 @@ class _Batch:
         self.updated += 1
 
     def _values(self, row: _Row, fill_id: UUID) -> dict[str, Any]:
-        return asdict(row.fill) | row.matches._asdict() | {"id": fill_id}
+        has_zone = row.fill.local_time.tzinfo is not None
+        return asdict(row.fill) | row.matches._asdict() | {"id": fill_id, "has_zone": has_zone}
 
     def _claim(self, fill_id: UUID) -> None:
         """Note that this stored fill is a row of the file. Another row that was taken for it is then another

@@ -170,12 +170,13 @@ _REVIVE = Command(
         UPDATE fill_tellings SET fill_id = %(new_id)s, is_replaced = false
         WHERE fill_id = %(fill_id)s AND gallons = %(gallons)s AND paid_cents = %(paid_cents)s)
     INSERT INTO fills (id, company_id, environment, profile, key, transaction_number, invoice_number, card_last_four,
-        driver_name, file_id, has_time, unit_number, location_name, station_code, city, state, item, fuel, gallons,
-        paid_cents, currency, bought_at, time_zone, vehicle_id, station_id, route_id, score, miles_from_truck, review)
+        driver_name, file_id, has_time, has_zone, unit_number, location_name, station_code, city, state, item, fuel,
+        gallons, paid_cents, currency, bought_at, time_zone, vehicle_id, station_id, route_id, score,
+        miles_from_truck, review)
     SELECT %(new_id)s, company_id, environment, profile, %(key)s, transaction_number, invoice_number,
-        card_last_four, driver_name, file_id, has_time, unit_number, location_name, station_code, city, state, item,
-        fuel, %(gallons)s, %(paid_cents)s, currency, bought_at, time_zone, vehicle_id, station_id, route_id, score,
-        miles_from_truck, ARRAY[%(doubt)s::text]
+        card_last_four, driver_name, file_id, has_time, has_zone, unit_number, location_name, station_code, city, state,
+        item, fuel, %(gallons)s, %(paid_cents)s, currency, bought_at, time_zone, vehicle_id, station_id, route_id,
+        score, miles_from_truck, ARRAY[%(doubt)s::text]
     FROM fills WHERE id = %(fill_id)s
     """
 )

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from domain.lifecycle import Environment
-from domain.tables.columns import is_one_of, time_column
+from domain.tables.columns import is_one_of, time_column, with_default
 
 
 def _texts() -> Column[list[str]]:
@@ -67,6 +67,8 @@ class Fills(SQLModel, table=True):
     time_zone: str
     has_time: bool
     """False if the file has only the day; the time is then noon."""
+    has_zone: bool = with_default("false")
+    """True if the file names the zone of the time, so that it stays this moment wherever the station is."""
     unit_number: str | None = None
     location_name: str | None = None
     station_code: str | None = None

@@ -14,8 +14,9 @@ from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.files.profiles import Column
 from domain.fills.card_files import open_fill_file
-from domain.fills.importing import states_by_stations
+from domain.fills.importing import read_stations, states_by_stations
 from domain.fills.matching import KnownStation, KnownStations
+from domain.fills.matching_again import match_fills_again
 from domain.fills.profiles import CARDS, card_profile, card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.file_looks import Import, look_at_file
@@ -621,6 +622,32 @@ def test_a_moment_of_a_file_stays_where_the_station_is_in_the_second_zone_of_its
     )
     (row,) = look_at_file(connection, wanted, None, now=NOW).rows
     assert row["local_time"] == f"{moment.astimezone(ZoneInfo('America/Chicago')):%Y-%m-%d %H:%M}"
+
+
+@pytest.mark.parametrize(
+    ("column", "at"),
+    [
+        ("Transaction Date (UTC)", "2026-11-21T04:05"),
+        ("Transaction Date", "2026-11-21T11:05"),  # a local time is that of El Paso once the station is known
+    ],
+)
+def test_a_moment_of_a_file_stays_when_its_station_is_found_later(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, column: str, at: str
+) -> None:
+    path = csv_file(
+        f"{column},Unit,Location Name,City,State,Product,Gallons (US),Amount ($)",
+        "11/21/2026 04:05,101,Desert Plaza,El Paso,TX,ULSD,100,350",
+    )
+    assert import_fills(connection, fleet.live, path, profile="generic") == ((1, 0, 0), {})
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.station_id, fill.time_zone) == (None, "America/Chicago")
+
+    add_station(connection, "EP", name="Desert Plaza", city="El Paso", state="TX", latitude=31.77, longitude=-106.5)
+    match_fills_again(connection, fleet.live, read_stations(connection, fleet.company_id), far_miles=5, now=NOW)
+
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.station_id, fill.time_zone) == ("EP", "America/Denver")
+    assert fill.bought_at == datetime.fromisoformat(f"{at}+00:00")
 
 
 @pytest.mark.parametrize("names", ["Gallons (imp),Amount", "Gallons,Amount (MXN)", "Gallons,Amount (USD),Amount (CAD)"])
