@@ -51,9 +51,20 @@ LEAST_NOISE_PERCENT = 0.5
 """Gauges show whole percents, so levels that follow a line exactly prove no more than this."""
 
 NEXT_TO_NOTHING_PERCENT = 1.0
+
 HIGHEST_PERCENT = 150.0
+"""Highest level that counts. A gauge that is off shows somewhat more than a full tank. A higher number is no
+percentage: 255 means that the tracker has no value, and 700 may be liters."""
+
+NOT_AVAILABLE_PERCENT = (101.6, 102.0)
+"""On the bus of a truck (J1939, 0.4 % a bit) 0xFE means an error, and 0xFF that there is no value."""
 
 Numbers = NDArray[np.float64]
+
+
+def is_percentage(percent: float) -> bool:
+    """Tell if a reading may be a level at all."""
+    return percent <= HIGHEST_PERCENT and round(percent, 1) not in NOT_AVAILABLE_PERCENT
 
 
 class LevelAtMile(NamedTuple):
@@ -135,7 +146,7 @@ def burn_of_steady(
 
 def steady_levels(levels: Sequence[LevelAtMile]) -> tuple[Numbers, Numbers]:
     """Miles and percents of the medians that count, in the order of the way."""
-    blocks = _blocks([one for one in levels if one.percent <= HIGHEST_PERCENT])
+    blocks = _blocks([one for one in levels if is_percentage(one.percent)])
     medians = [_middle(block) for block in blocks]
     miles = np.array([mile for mile, _ in medians], dtype=np.float64)
     percents = np.array([percent for _, percent in medians], dtype=np.float64)

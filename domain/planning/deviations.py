@@ -24,9 +24,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from domain.burn.levels import is_percentage
 from domain.clock import later
 from domain.planning.gauges import BELIEVABLE_RISE_PERCENT
-from domain.planning.second_readings import MOST_NEXT_TO_NOTHING_PERCENT, is_percentage
+from domain.planning.second_readings import MOST_NEXT_TO_NOTHING_PERCENT
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import Array
 from domain.stations.corridor import StationPass, passes_by

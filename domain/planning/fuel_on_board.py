@@ -11,13 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.burn.levels import HIGHEST_PERCENT, NOT_AVAILABLE_PERCENT
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.planning.second_readings import (
     MOST_NEXT_TO_NOTHING_PERCENT,
-    MOST_PERCENT,
-    NOT_AVAILABLE_PERCENT,
     CountedReadings,
     count_readings,
     zero_counts,
@@ -204,7 +203,7 @@ def _count(
         "most": _MOST_READINGS,
         "searched": _MOST_SEARCHED,
         "nothing": -1.0 if zero_is_level else MOST_NEXT_TO_NOTHING_PERCENT,
-        "highest": MOST_PERCENT,
+        "highest": HIGHEST_PERCENT,
         "not_available": list(NOT_AVAILABLE_PERCENT),
     }
     rows = levels.all(connection, asked)

@@ -23,6 +23,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
+from domain.burn.levels import is_percentage
 from domain.lifecycle import Environment
 from domain.planning.gauges import (
     BELIEVABLE_RISE_PERCENT,
@@ -42,13 +43,6 @@ FILLED_UNSEEN_HOURS = 15 / 60
 
 CONFIRMED_AFTER = timedelta(seconds=10)
 """Shortest span of readings that confirm each other: a tracker that sends each second repeats its mistakes."""
-
-MOST_PERCENT = 150.0
-"""Highest level that counts. A gauge that is off shows somewhat more than a full tank. A higher number is no
-percentage: 255 means that the tracker has no value, and 700 may be liters."""
-
-NOT_AVAILABLE_PERCENT = (101.6, 102.0)
-"""On the bus of a truck (J1939, 0.4 % a bit) 0xFE means an error, and 0xFF that there is no value."""
 
 MOST_NEXT_TO_NOTHING_PERCENT = 1.0
 """Highest level that counts as nothing, unless the tank was nearly empty before. Trackers without a gauge, or while
@@ -73,11 +67,6 @@ class CountedReadings(NamedTuple):
 def zero_counts(environment: str) -> bool:
     """Tell if 0 % is a level like any other, as in the sandbox, where it rehearses an empty tank."""
     return environment == Environment.SANDBOX
-
-
-def is_percentage(percent: float) -> bool:
-    """Tell if a reading may be a level at all."""
-    return percent <= MOST_PERCENT and round(percent, 1) not in NOT_AVAILABLE_PERCENT
 
 
 def count_readings(

@@ -31,6 +31,12 @@ def test_a_purchase_is_a_rise_where_the_truck_stood() -> None:
     assert seen_purchase(fixes, PUMP) == SeenPurchase(fixes[2].at, timedelta(minutes=10), 50)
 
 
+def test_values_that_are_no_percentage_hide_no_purchase() -> None:
+    seen = seen_purchase(drive([(-8, 31), (-4, 30), (0, 30), (0, 255), (0, 102), (0, 80), (4, 255), (8, 79)]), PUMP)
+    assert seen is not None
+    assert seen.risen_percent == 49.5
+
+
 def test_a_truck_that_drives_by_buys_nothing() -> None:
     seen = seen_purchase(drive([(-8, 31), (-4, 30), (0.2, 30), (4, 30), (8, 29)]), PUMP)
     assert seen is not None
@@ -45,6 +51,9 @@ def test_a_truck_that_drives_by_buys_nothing() -> None:
         drive([(0, 0), (0, 0), (8, 80)]),  # a tracker that sends 0 before
         drive([(-8, None), (0, 80), (0, 80), (8, 79)]),  # it may have fueled before its first level
         drive([(-8, 30), (0, 30), (0, None), (8, None)]),  # or behind its last one
+        drive([(0, 255), (0, 255), (8, 80)]),  # or a value that is none
+        drive([(-8, 30), (0, 30), (0, 102), (8, 102)]),
+        drive([(-8, 30), (0, 30), (0, 101.6), (8, 700)]),
     ],
 )
 def test_without_levels_on_both_sides_no_rise_is_known(fixes: list[PlacedFix]) -> None:
