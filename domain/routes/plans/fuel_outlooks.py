@@ -8,7 +8,7 @@ from uuid import UUID
 
 from domain.burn.by_miles import DrivenWay, miles_driven, outlook_by_miles
 from domain.burn.fill_levels import arrives_below_reserve, needs_higher_level, sentence_of
-from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile
+from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile, is_percentage
 from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Fill, Outlook, PlannedBurn, look_ahead, reason_of
 from domain.burn.stored_figures import figure_for_plan
 from domain.database.connections import Connection, Tenant, as_array
@@ -103,7 +103,8 @@ class FuelAhead(NamedTuple):
     is_current: bool
     """False where the truck has left the road since."""
     sends_levels: bool
-    """False where it has sent none since its plan began, or next to nothing: trackers without a gauge send 0."""
+    """False where it has sent none since its plan began, or next to nothing, or no percentage: trackers without a gauge
+    send 0 or 255."""
     measured_mpg: float | None
     """The mpg of the newest plan, where the levels of the trip itself had shown it."""
     reserve_percent: float
@@ -181,7 +182,8 @@ def _fuel_ahead(
 
 def _sends_levels(trip: FuelOfTrip, fixes: Sequence[TrackedFix]) -> bool:
     """The reading that the plan began with does not count."""
-    return any((one.fuel_percent or 0.0) > NEXT_TO_NOTHING_PERCENT for one in fixes if one.recorded_at > trip.as_of)
+    sent = (one.fuel_percent or 0.0 for one in fixes if one.recorded_at > trip.as_of)
+    return any(percent > NEXT_TO_NOTHING_PERCENT and is_percentage(percent) for percent in sent)
 
 
 def fuel_by_miles(

@@ -435,9 +435,9 @@ def test_plans_that_the_driver_was_not_told_leave_him_both(journey: Journey, mon
     assert len(journey.messages()) > 1
 
 
-def drive_without_levels(journey: Journey, *legs: Leg, zeros: bool = False) -> None:
+def drive_without_levels(journey: Journey, *legs: Leg, sent: float | None = None) -> None:
     for fix in journey.fixes(*legs, minutes_apart=5.0):
-        position = msgspec.structs.replace(fix, fuel_percent=0.0 if zeros else None)
+        position = msgspec.structs.replace(fix, fuel_percent=sent)
         journey.run(journey.report([position]))
 
 
@@ -452,20 +452,21 @@ def test_dispatchers_alone_are_told_of_a_truck_without_levels_that_drove_far_off
     assert journey.route.replan is None
 
 
+@pytest.mark.parametrize("sent", [0.0, 102.0, 255.0])
 def test_a_truck_without_levels_is_watched_with_the_newest_figure_of_its_burn(
-    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime, sent: float
 ) -> None:
     """Its plan was made with the level that the policy assumes. By its plan's own figure it arrives as planned."""
     journey = Journey(connection, fleet, settings, now, live=True, percent=0.0)
     assert journey.versions()[0].fuel_at is None
     first = journey.fuel_stops[0]["milesFromOrigin"]
     looked_at = journey.track.look_by
-    drive_without_levels(journey, Leg(0, first - 100), zeros=True)
+    drive_without_levels(journey, Leg(0, first - 100), sent=sent)
     assert journey.track.look_by > looked_at
     assert (journey.track.look_below_percent, journey.track.low_since) == (0, None)
 
     connection.execute("UPDATE vehicles SET mpg = 3.9 WHERE id = %s", (fleet.trucks[0],))
-    drive_without_levels(journey, Leg(first - 100, first - 10))
+    drive_without_levels(journey, Leg(first - 100, first - 10), sent=sent)
     assert named_need(journey).detail == "101: sends no level; by its miles its fuel does not last"
     assert journey.causes() == [None]
     drive_without_levels(journey, Leg(first, first + 150))
