@@ -101,6 +101,7 @@ def ask_forks(_: Path) -> list[str]:
 def end_a_frozen_guest(_: Path) -> list[int | None]:
     guests = [forks.fork("guest", time.sleep, 600) for _ in range(2)]
     os.kill(guests[0].pid, signal.SIGSTOP)
+    os.waitpid(guests[0].pid, os.WUNTRACED)  # it stands
     end_guests(guests)
     return [guest.returncode for guest in guests]
 
