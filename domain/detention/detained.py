@@ -50,6 +50,14 @@ _FREE_MINUTES = "CASE WHEN d.signed_at IS NOT NULL THEN d.free_minutes ELSE c.de
 """SQL of the free time of a visit `v` to a stop: that of its signed statement, or else the policy's."""
 _IS_FOUND = f"coalesce(d.is_detained AND d.free_minutes = {_FREE_MINUTES}, false)"
 
+
+def _free_until(place: str, free_minutes: str) -> str:
+    """SQL of the end of the free time of a visit `v` of a route `r`, as `free_time_of` has it."""
+    opens_at = f"({place}->'arrivalWindow'->>'start')::timestamptz"
+    return f"""greatest(greatest(v.arrived_at, {opens_at}) + make_interval(secs => {free_minutes} * 60),
+                 CASE WHEN v.stop = 0 AND {opens_at} IS NULL THEN r.scheduled_start END)"""
+
+
 _FREE_TIME_OVER = Statement(
     _AtStop,
     f"""
@@ -69,9 +77,7 @@ _FREE_TIME_OVER = Statement(
     JOIN routes r ON r.id = v.route_id
     JOIN tracks t ON t.vehicle_id = v.vehicle_id AND t.environment = v.environment
     CROSS JOIN LATERAL (SELECT r.stops->v.stop AS place) AS it
-    CROSS JOIN LATERAL (
-        SELECT greatest(v.arrived_at, (it.place->'arrivalWindow'->>'start')::timestamptz)
-               + make_interval(secs => s.free_minutes * 60) AS until) AS free
+    CROSS JOIN LATERAL (SELECT {_free_until("it.place", "s.free_minutes")} AS until) AS free
     WHERE coalesce(v.departed_at, t.newest_at) >= free.until
     ORDER BY free.until DESC, v.route_id, v.stop LIMIT %(limit)s
     FOR NO KEY UPDATE OF r SKIP LOCKED
@@ -89,8 +95,7 @@ _NOTHING_LEFT = Statement(
     {_DWELL}
     WHERE v.is_to_judge AND v.arrived_at > %(since)s AND v.departed_at IS NOT NULL AND {is_at_work("c.id")}
       AND (v.departure_evidence->>'source' IS NOT DISTINCT FROM '{IMPLIED}' OR {_IS_FOUND}
-           OR v.departed_at < greatest(v.arrived_at, (r.stops->v.stop->'arrivalWindow'->>'start')::timestamptz)
-                              + make_interval(secs => {_FREE_MINUTES} * 60))
+           OR v.departed_at < {_free_until("(r.stops->v.stop)", _FREE_MINUTES)})
     ORDER BY v.arrived_at LIMIT %(limit)s
     FOR NO KEY UPDATE OF r SKIP LOCKED
     """,

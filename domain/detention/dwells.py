@@ -87,6 +87,7 @@ class _Stay(NamedTuple):
     vin: str | None
     vehicle_id: UUID | None
     status: str
+    scheduled_start: datetime
     stops: list[StopDocument]
     arrival_evidence: dict[str, Any] | None
     departure_evidence: dict[str, Any] | None
@@ -98,7 +99,7 @@ _STAY = Statement(
     _Stay,
     """
     SELECT v.environment, c.name AS company, c.time_zone, r.external_id, r.reference, ve.unit_number, ve.vin,
-           v.vehicle_id, r.status, r.stops, v.arrival_evidence, v.departure_evidence,
+           v.vehicle_id, r.status, r.scheduled_start, r.stops, v.arrival_evidence, v.departure_evidence,
            coalesce(d.free_minutes, c.detention_free_minutes) AS free_minutes, d.signed_at
     FROM visits v JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
     LEFT JOIN vehicles ve ON ve.id = v.vehicle_id
@@ -124,6 +125,7 @@ def read_dwell(
     if visit.departed_at is None and row.status in _ENDED:
         visit = with_departure(point, visit, fixes, radius_meters)
     opens_at, closes_at = _window(place)
+    starts_at = row.scheduled_start if stop == 0 else None
     is_hidden = (row.departure_evidence or {}).get("source") == IMPLIED or (
         row.vehicle_id is not None and proven_until(connection, tenant, row.vehicle_id, visit) != visit.departed_at
     )
@@ -145,7 +147,7 @@ def read_dwell(
         departure=None if is_hidden or visit.departed_at is None else _departure(visit, row.departure_evidence),
         left_by=visit.departed_at if is_hidden else None,
         free_minutes=row.free_minutes,
-        free=free_time_of(visit.arrived_at, opens_at, closes_at, row.free_minutes),
+        free=free_time_of(visit.arrived_at, opens_at, closes_at, row.free_minutes, starts_at=starts_at),
         stay=watched_stay(point, fixes, visit.departed_at, radius_meters),
         signed_at=row.signed_at,
         reached_together=[other for other in sorted(visits) if other != stop and _is_one_arrival(visits, other, stop)],

@@ -3,7 +3,10 @@
 The rule is the one of brokers' confirmations: the free time, usually two hours, counts from the later of the arrival
 and the beginning of the appointment. A truck that comes early waits at its own expense until the appointment begins. A
 truck that comes after the window's end is late: its free time counts from the arrival, and the statement says by how
-many minutes it was late, because many brokers then pay nothing."""
+many minutes it was late, because many brokers then pay nothing.
+
+At a route's first stop the truck is meant to stay until the route's start. Without an appointment there, free time ends
+no earlier: a truck that parks at its shipper overnight is not kept."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -29,10 +32,19 @@ class FreeTime(NamedTuple):
 
 
 def free_time_of(
-    arrived_at: datetime, opens_at: datetime | None, closes_at: datetime | None, free_minutes: float
+    arrived_at: datetime,
+    opens_at: datetime | None,
+    closes_at: datetime | None,
+    free_minutes: float,
+    *,
+    starts_at: datetime | None = None,
 ) -> FreeTime:
-    """The free time of a stop with an appointment from `opens_at` to `closes_at`; None where there is no such limit."""
+    """The free time of a stop with an appointment from `opens_at` to `closes_at`; None where there is no such limit.
+    `starts_at` is the start of the route at its first stop, and None at the others."""
     counts_from = arrived_at if opens_at is None else max(arrived_at, opens_at)
+    ends_at = later(counts_from, timedelta(minutes=free_minutes))
+    if starts_at is not None and opens_at is None:
+        ends_at = max(ends_at, starts_at)
     early = max((opens_at or arrived_at) - arrived_at, timedelta())
     late = max(arrived_at - (closes_at or arrived_at), timedelta())
-    return FreeTime(counts_from, later(counts_from, timedelta(minutes=free_minutes)), early // _MINUTE, late // _MINUTE)
+    return FreeTime(counts_from, ends_at, early // _MINUTE, late // _MINUTE)

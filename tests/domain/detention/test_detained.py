@@ -348,6 +348,26 @@ def test_a_stop_whose_appointment_was_moved_to_an_earlier_hour_is_judged_again(t
     assert not truck.is_to_judge
 
 
+def test_a_truck_that_parks_at_its_first_stop_overnight_is_kept_only_beyond_its_start(truck: Truck) -> None:
+    """Its own rest was claimed as detention."""
+    start = truck.arrived_at + timedelta(hours=10)
+    truck.push(stops=[JOLIET, NEWARK], scheduledStart=start.isoformat())
+
+    truck.stand(9.8)
+    assert (truck.sweep(9.8), truck.dwell.minutes_beyond) == (0, 0)
+    truck.stand(10.5)
+
+    assert (truck.sweep(10.5), truck.dwell.free.ends_at, truck.dwell.minutes_beyond) == (1, start, 30)
+
+
+def test_a_truck_that_parked_there_and_leaves_in_time_is_looked_at_no_more(truck: Truck) -> None:
+    truck.push(stops=[JOLIET, NEWARK], scheduledStart=(truck.arrived_at + timedelta(hours=10)).isoformat())
+    truck.stand(9.8)
+    truck.drive_off(9.9)
+
+    assert (truck.sweep(10.5), truck.is_to_judge) == (0, False)
+
+
 def test_a_statement_names_the_other_stops_of_the_same_stay(truck: Truck) -> None:
     window = {"start": truck.opens_at.isoformat()}
     truck.route_id = imported(

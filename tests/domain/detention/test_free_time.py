@@ -39,6 +39,12 @@ def test_without_an_appointment_the_arrival_counts() -> None:
     assert free_time_of(at(5), None, None, 0).ends_at == at(5)
 
 
+def test_at_the_first_stop_without_an_appointment_it_ends_no_earlier_than_the_route_starts() -> None:
+    assert free_time_of(at(-600), None, at(60), 120, starts_at=NINE).ends_at == NINE
+    assert free_time_of(at(-60), None, None, 120, starts_at=NINE).ends_at == at(60)
+    assert free_time_of(at(-600), at(-300), None, 120, starts_at=NINE).ends_at == at(-180)
+
+
 def test_no_free_time_is_too_long() -> None:
     assert free_time_of(at(5), datetime.max.replace(tzinfo=UTC), None, 10_000).ends_at.year == 9999
 
