@@ -22,6 +22,7 @@ from domain.files.reading_ends import ReadingEnded, reading_ends, reading_within
 from domain.lifecycle import Role
 from domain.wording import sentence
 from ingress.console.browser import (
+    FORM_HEADER,
     MAX_FORM_BYTES,
     SESSION,
     BadForm,
@@ -35,7 +36,6 @@ from ingress.console.browser import (
     read_form,
     read_query,
     require_file,
-    sent_form_token,
 )
 from ingress.console.console import Console, console_of
 from ingress.console.downloads import Download
@@ -214,7 +214,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
 
     async def endpoint(request: Request) -> Response:
         form = read_query(request)
-        _require_own_form(request, sent_form_token(request, Form()))
+        _require_own_form(request, request.headers.get(FORM_HEADER, ""))
         require_file(request)
         console = console_of(request)
 
@@ -319,7 +319,7 @@ async def _read_checked_form(request: Request) -> Form:
             form = await read_form(request, console.settings.body_timeout_seconds)
     except TooLarge:
         raise BadForm(f"the form is too large: {MAX_FORM_BYTES >> 10} KiB are the limit") from None
-    _require_own_form(request, sent_form_token(request, form))
+    _require_own_form(request, form.text("form_token"))
     return form
 
 

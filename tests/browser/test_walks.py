@@ -352,3 +352,21 @@ def test_a_file_that_is_dropped_on_any_page_is_looked_at_and_imported(people: Pe
         expect(page.get_by_text("1 row added")).to_be_visible()
         page.go_back()
         expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
+
+
+def test_a_file_that_an_operator_drops_is_imported_for_the_company_of_the_page(people: People) -> None:
+    """Another company was chosen in another window: that company's page is loaded, and the file is dropped anew."""
+    first, second = people.world.new_fleet(), people.world.new_fleet()
+    with people.world.database.transaction() as connection:
+        connection.execute("UPDATE companies SET name = 'Zephyr Lines' WHERE id = %s", (second.company_id,))
+    page = people.page(Role.OPERATOR, first)
+    page.goto("/savings")
+    other = page.context.new_page()
+    other.goto("/companies?q=Zephyr")
+    other.locator(f"form:has(input[value={second.shown_company_id}])").get_by_role("button").click()
+    expect(other.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
+
+    page.evaluate(DROPPED)
+    expect(page.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
+    expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
+    expect(page.get_by_role("heading", name="This is a file of vehicles")).to_have_count(0)
