@@ -95,6 +95,32 @@ def test_the_page_shows_the_import_of_a_route_whose_unit_was_mapped(people: Peop
         assert client.route(pushed["id"])["vehicle"]["unitNumber"] == "101"
 
 
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [("/routes", "#routes a[href='/routes/{id}']"), ("/overview", "#overview a[href='/routes/{id}']"),
+     ("/routes/{id}", "#now a")],
+)  # fmt: skip
+def test_the_keyboard_keeps_its_place_in_a_part_that_updates_itself(
+    people: People, service: Service, path: str, place: str
+) -> None:
+    with service.new_tenant() as client:
+        waiting = {"vehicle": {"unitNumber": "TRUCK-9"}}
+        pushed = client.push(route_body(tomorrow(), **waiting)).json()["id"]
+        page = people.page(Role.DISPATCHER, client.fleet)
+        page.goto(path.format(id=pushed))
+        link = page.locator(place.format(id=pushed))
+        link.focus()
+
+        for hours in (1, -1):  # they are shown before it, and behind it
+            other = client.push(route_body(tomorrow() + timedelta(hours=hours), **waiting)).json()["id"]
+            with page.expect_response(lambda answer: answer.request.headers.get("hx-request") == "true") as refreshed:
+                pass
+            refreshed.value.finished()
+            if "{id}" not in path:
+                expect(page.locator(place.format(id=other))).to_be_visible()
+            expect(link).to_be_focused()
+
+
 def test_the_drawing_follows_a_driven_route_in_a_browser_without_webgl(people: People, service: Service) -> None:
     """The page is loaded once: the truck moves on it by itself."""
     store_prices(service)

@@ -200,7 +200,7 @@ const draw = async (part) => {
   following.addEventListener("change", look);
   part.append(follow);
 
-  // each refresh replaces the part that moves, and another plan replaces all but this map
+  // each refresh changes the part that moves, and another plan replaces all but this map
   new MutationObserver(() => {
     const fresh = document.querySelector(".now > .route-map");
     const isNewPlan = fresh && fresh !== part;
@@ -220,7 +220,7 @@ const draw = async (part) => {
     }
     follow.hidden = !moving.truck;
     if (String(moving.truck) !== String(before)) look();
-  }).observe(document.querySelector("main"), { childList: true, subtree: true });
+  }).observe(document.querySelector("main"), { childList: true, subtree: true, attributeFilter: ["data-moving"] });
   part.dataset.state = "shown";
   map.once("idle", () => { part.dataset.state = "drawn"; });
 };
