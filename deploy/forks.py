@@ -14,11 +14,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from multiprocessing.process import BaseProcess
 from typing import IO, Any, cast
 
-from deploy.processes import FUELROUTE, Process, Spec, die_with_parent
+from deploy.processes import FUELROUTE, Process, Spec, StopRequested, die_with_parent
 from domain.queue.jobs import QUEUES
 from domain.roads.default_roads import load_roads
 from domain.settings import get_settings
@@ -26,6 +26,7 @@ from domain.settings import get_settings
 _PR_SET_NAME = 15
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FORK = multiprocessing.get_context("fork")
+_LOOK_SECONDS = 0.25
 
 _SERVICE = (
     *("deploy.cli.connectors", "deploy.cli.running", "domain.telemetry.export", "workers.connectors.process"),
@@ -89,10 +90,20 @@ def fork_command(spec: Spec, output: IO[bytes] | None) -> Process:
     return fork(spec.name, _run_command, spec, output)
 
 
-def answer_of_fork(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The function's answer from a fork, which takes with it what only this function loads. Raises its errors."""
+def answer_of_fork(
+    function: Callable[..., Any], *arguments: Any, is_stopping: Callable[[], bool] = lambda: False
+) -> Any:
+    """The function's answer from a fork, which takes with it what only this function loads. Raises its errors, and
+    StopRequested once the stack is to stop: the fork is killed then."""
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(1, mp_context=_FORK, initializer=die_with_parent, initargs=(signal.SIGKILL,)) as forks:
-        return forks.submit(function, *arguments).result()
+        answer = forks.submit(function, *arguments)
+        while not wait([answer], timeout=_LOOK_SECONDS).done:
+            if is_stopping():
+                for process in set(multiprocessing.active_children()) - others:
+                    process.kill()
+                raise StopRequested
+        return answer.result()
 
 
 @contextlib.contextmanager

@@ -70,7 +70,9 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         stop_on_signals(supervisor)
         metrics_ports = free_metrics_ports(settings)
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
-        screen.print(answer_of_fork(_migrate, settings.database_direct_url or database_url), highlight=False)
+        # It may go through all rows of a large table, and waits for a run that another stack has begun.
+        url = settings.database_direct_url or database_url
+        screen.print(answer_of_fork(_migrate, url, is_stopping=lambda: supervisor.stopping), highlight=False)
         running = settings.model_copy(
             update={"database_url": database_url, "redis_url": redis_url, **_free_ports(settings)}
         )

@@ -13,7 +13,7 @@ import pytest
 from deploy import forks
 from deploy.embedded.folders import DataFolder
 from deploy.forks import answer_of_fork, fork_command
-from deploy.processes import FUELROUTE, Spec
+from deploy.processes import FUELROUTE, Spec, StopRequested
 from deploy.stack import end_guests
 from domain.database.connections import DatabaseProblem
 from tests.deploy.test_embedded import is_running
@@ -88,6 +88,26 @@ def test_it_ends_with_its_parent_and_holds_nothing_of_it(tmp_path: Path) -> None
 
 def fail(reason: str) -> None:
     raise DatabaseProblem(reason)
+
+
+def note_and_wait(file: Path) -> None:
+    file.with_suffix(".new").write_text(str(os.getpid()))
+    file.with_suffix(".new").rename(file)
+    time.sleep(600)
+
+
+def ask_until_stopped(folder: Path) -> list[bool]:
+    file = folder / "pid"
+    try:
+        answer_of_fork(note_and_wait, file, is_stopping=file.exists)
+    except StopRequested:
+        return [is_running(int(file.read_text()))]
+    return []
+
+
+def test_a_migration_ends_when_the_stack_is_to_stop(tmp_path: Path) -> None:
+    """It may take hours, or wait for another one. Ctrl-C was heard at its end."""
+    assert seen_by_parent(ask_until_stopped, tmp_path) == [False]
 
 
 def ask_forks(_: Path) -> list[str]:
