@@ -45,7 +45,7 @@ _WATCH_SECONDS = 0.25
 _ECHO_SECONDS = 0.5
 """A second SIGINT within this time is the same Ctrl-C, heard once from the terminal and once from a wrapper."""
 
-_NOT_YET = ("is starting up", "is in recovery mode")
+_NO_REASONS = ("is starting up", "is in recovery mode", "error: disconnected")
 _ERROR = re.compile(r"\b(FATAL|PANIC|CRITICAL|ERROR|\w*Error|error)\b")
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -154,8 +154,8 @@ class Child:
         except OSError as error:
             return f"its log cannot be read ({error.strerror})"
         # Servers say more after the reason of their end, such as "database system is shut down". And PostgreSQL tells
-        # early clients as an error that it "is starting up", or what it does then.
-        errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith(_NOT_YET))
+        # early clients as an error that it "is starting up", or what it does then; an archive, that it has no server.
+        errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith(_NO_REASONS))
         return next(errors, lines[-1] if lines else "no output")
 
     def died(self) -> int | None:

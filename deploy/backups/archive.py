@@ -4,12 +4,14 @@ A replication slot makes PostgreSQL keep the part of the log that the archive do
 `max_slot_wal_keep_size`: an archive that cannot be written to does not fill the disk of the database for ever.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 import psycopg
@@ -17,13 +19,15 @@ import psycopg
 from deploy.embedded import EmbeddedPostgres, write_private
 from deploy.embedded.folders import make_closed
 from deploy.embedded.servers import server_environment
-from deploy.processes import Spec
+from deploy.processes import Process, Spec, begin
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.operations.archives import ARCHIVE_SLOT
 
 _IDENTITY = "archive.json"
 _UNFINISHED = ".partial"
+PIECE_BYTES = 16 << 20
+"""Size of a file of the log, finished or not."""
 _SEGMENT = re.compile(rf"[0-9A-F]{{24}}({re.escape(_UNFINISHED)})?")
 
 
@@ -119,11 +123,22 @@ def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
             f"--dbname={postgres.admin_url}",
             "--synchronous",  # what it has is on disk at once
             "--no-password",
+            "--no-loop",  # a failure ends it, and the supervisor starts it again
         ],
         log=log,
         env=server_environment(),
         inherits=False,
+        begin=partial(_begin, folder),
     )
+
+
+def _begin(folder: Path, spec: Spec, output: IO[bytes] | None) -> Process:
+    """Starts the archive. A disk that was full as a file began leaves a part of it, empty still, which `pg_receivewal`
+    refuses for ever. It fetches the file from its beginning anyway."""
+    for file in wal_files(folder)[-1:]:
+        if file.name.endswith(_UNFINISHED) and file.stat().st_size != PIECE_BYTES:
+            os.truncate(file, 0)
+    return begin(spec, output)
 
 
 _SLOT_IS_LOST = Scalar(bool, f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{ARCHIVE_SLOT}'")

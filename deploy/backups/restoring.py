@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from deploy.backups.archive import segment_of, superuser, wal_files
+from deploy.backups.archive import PIECE_BYTES, segment_of, superuser, wal_files
 from deploy.backups.base_backups import CLUSTER, Backup, Progress, list_backups
 from deploy.embedded import EmbeddedPostgres, running, sync_names, write_private
 from deploy.embedded.folders import make_closed
@@ -188,7 +188,6 @@ def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -
     return written
 
 
-_PIECE_BYTES = 16 << 20
 _CUT_BYTES = 1 << 20
 """A kill cuts off the last record of the log, which may begin in the piece before. No record has so many bytes."""
 
@@ -196,16 +195,16 @@ _CUT_BYTES = 1 << 20
 def _is_whole(written: Mapping[str, int], end: int) -> bool:
     """False if a part of the log lies behind the place where its replay came to an end. PostgreSQL takes a missing or
     damaged piece for the end of the log, and says nothing."""
-    pieces = {_PIECE_BYTES * _number(name): length for name, length in written.items() if length and "." not in name}
+    pieces = {PIECE_BYTES * _number(name): length for name, length in written.items() if length and "." not in name}
     behind = sum(max(0, begin + length - max(begin, end)) for begin, length in pieces.items())
-    has_gap = len(pieces) <= (max(pieces) - min(pieces)) // _PIECE_BYTES
-    is_far = max(pieces) - end > _PIECE_BYTES
+    has_gap = len(pieces) <= (max(pieces) - min(pieces)) // PIECE_BYTES
+    is_far = max(pieces) - end > PIECE_BYTES
     return behind <= (0 if has_gap or is_far else _CUT_BYTES)
 
 
 def _number(segment: str) -> int:
     """The number of a piece of the log. Its name has eight digits of the timeline before two parts of that number."""
-    return int(segment[8:16], 16) * ((1 << 32) // _PIECE_BYTES) + int(segment[16:], 16)
+    return int(segment[8:16], 16) * ((1 << 32) // PIECE_BYTES) + int(segment[16:], 16)
 
 
 def _end_of_log(cluster: Path) -> int:

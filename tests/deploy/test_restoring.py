@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import pytest
 from deploy import stack
 from deploy.backups import archive
 from deploy.backups.archive import (
+    PIECE_BYTES,
     ArchiveUnusable,
     Identity,
     archive_spec,
@@ -317,6 +319,22 @@ def started_without_archive(server: EmbeddedPostgres, data: Path) -> str:
     said = io.StringIO()
     stack._start_archive(None, server, data, Supervisor(print), Terminal(file=said, width=1000))
     return said.getvalue()
+
+
+@pytest.mark.servers
+def test_an_archive_whose_disk_was_full_goes_on_once_there_is_room() -> None:
+    """A file that the disk did not take whole kept it from going on for ever."""
+    with tempfile.TemporaryDirectory(prefix="fuelroute-damage-") as name:
+        server, folder, log = CopiedPostgres(Path(name) / "data"), Path(name) / "backups", Path(name) / "archive.log"
+        Path(name).chmod(0o755)  # PostgreSQL's user goes through it
+        with running(server), superuser(server) as connection:
+            for size in (PIECE_BYTES // 3, PIECE_BYTES):
+                archiving = Supervisor(print)
+                archiving.start([archive_spec(server, folder, log)])
+                eventually(lambda: archive.progress_of_archive(connection).is_running, bool, wanted=str(log))
+                eventually(lambda: wal_files(folder), bool)
+                archiving.stop()
+                os.truncate(wal_files(folder)[-1], size)
 
 
 def test_a_folder_without_an_archive_was_never_written_to(tmp_path: Path, folder: Path) -> None:

@@ -221,8 +221,9 @@ def test_the_reason_of_a_failed_start_is_not_hidden_by_later_lines(tmp_path: Pat
     supervisor.stop()
 
 
-def test_a_server_that_is_asked_too_early_still_reports_why_it_ended(tmp_path: Path) -> None:
-    code = "print('FATAL: no pg_wal\\nFATAL: the database system is starting up'); raise SystemExit(1)"
+@pytest.mark.parametrize("later", ["FATAL: the database system is starting up", "pg_receivewal: error: disconnected"])
+def test_a_server_that_says_more_after_the_reason_still_reports_why_it_ended(tmp_path: Path, later: str) -> None:
+    code = f"print('FATAL: no pg_wal\\n{later}'); raise SystemExit(1)"
     supervisor = Supervisor(print)
     with pytest.raises(StartFailed, match="no pg_wal"):
         supervisor.start([python("asked", code, tmp_path, is_ready=lambda: False)])
