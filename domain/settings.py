@@ -1,10 +1,12 @@
 """All configuration, read from environment variables with the prefix `FUELROUTE_`."""
 
 import base64
+import difflib
 import functools
 import ipaddress
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -36,6 +38,9 @@ DEMO_FILE = "demo.json"
 MAX_DAYS = 36_500
 """A hundred years stand for "for ever". A longer time would lead to a date before the year 1, on which each pass would
 fail."""
+
+_LOOKS_LIKE = 0.9
+"""Least likeness of two names, from 0 to 1. With less, names of our clients and of Compose would look mistyped."""
 
 _MOST = MAX_DAYS * 86_400
 """The greatest number of any setting: a hundred years in seconds."""
@@ -637,6 +642,15 @@ class Settings(BaseSettings):
         except (OSError, ValueError):
             return None
         return value if isinstance(value, str) else None
+
+
+def mistyped_variables(variables: Iterable[str]) -> dict[str, str]:
+    """The variables that are no settings and look like one, with the setting that is meant. They change nothing."""
+    known = [f"FUELROUTE_{name.upper()}" for name in Settings.model_fields]
+    known += [f"FUELROUTE_{name.upper()}_FILE" for name in SECRETS]
+    unknown = sorted(name for name in variables if name.startswith("FUELROUTE_") and name not in known)
+    meant = {name: difflib.get_close_matches(name, known, n=1, cutoff=_LOOKS_LIKE) for name in unknown}
+    return {name: found[0] for name, found in meant.items() if found}
 
 
 @functools.cache

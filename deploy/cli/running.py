@@ -11,19 +11,20 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen
+from deploy.cli.output import errors, screen
 from domain.database.checks import check_servers
 from domain.operations.server_checks import health_of, known_revisions
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
-from domain.settings import Settings, get_settings
+from domain.settings import Settings, get_settings, mistyped_variables
 from domain.telemetry.health import Health
-from domain.telemetry.logs import configure_logging
+from domain.telemetry.logs import configure_logging, get_logger
 from domain.telemetry.metrics import BUILD
 from domain.telemetry.metrics_ports import serve_metrics
 from ingress.http.garbage import collect_rarely
 
 app = typer.Typer()
+log = get_logger(__name__)
 
 Host = Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")]
 ConsolePort = Annotated[
@@ -78,6 +79,9 @@ def up(
         data=data, host=host, port=port, console_port=console_port, archive=archive, roads_pbf=roads_pbf
     )
     configure_logging(settings, "up")
+    for variable, meant in mistyped_variables(os.environ).items():
+        told = f"{variable} is no setting and changes nothing: is {meant} meant?"
+        errors.print(told, style="yellow", highlight=False, soft_wrap=True)
     fleet = demo_fleet == "on"
     raise SystemExit(run_stack(settings, demo=demo, fleet=fleet, screen=StackScreen(width=screen.width)))
 
@@ -170,6 +174,8 @@ def serve(
     that."""
     process = process or kind
     configure_logging(settings, process)
+    for variable, meant in mistyped_variables(os.environ).items():
+        log.warning("settings.mistyped", variable=variable, meant=meant)
     # libpq shows it in pg_stat_activity as the name of this process, by which `doctor` counts processes of each kind.
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     check_servers(settings)

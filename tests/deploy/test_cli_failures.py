@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from deploy.cli import benchmarks, main
 from deploy.cli.failures import run
 from domain.database.connections import Database, unreachable
-from domain.settings import Settings
+from domain.settings import Settings, mistyped_variables
 from tests.conftest import make_database
 from tests.deploy.commands import NO_COMPANY, Cli
 from tests.domain.helpers import imported, route_row
@@ -279,6 +279,27 @@ def test_an_allowed_host_that_could_allow_nothing_is_refused(
             one.setenv(f"FUELROUTE_{kind}_ALLOWED_HOSTS", value)
             sentence = cli("keys", "list", "--company", NO_COMPANY).sentence
         assert f"FUELROUTE_{kind}_ALLOWED_HOSTS: give hosts, without a scheme, a port or a path" in sentence
+
+
+def test_a_name_that_looks_like_a_setting_is_told_with_the_one_that_is_meant() -> None:
+    """A mistyped `FUELROUTE_ARCHIVE` was an archive that nobody had, and nobody missed."""
+    others = ("API_KEY", "DRIVE_KEY", "WEBHOOK_SECRET", "IMAGE", "SERVICE_HOST", "PORT_80_TCP")
+    right = ("ARCHIVE", "CONTACT_KEY_FILE")
+    mistyped = {"ARCHVE": "ARCHIVE", "DATABASE_URI": "DATABASE_URL", "LOGLEVEL": "LOG_LEVEL"}
+    given = [f"FUELROUTE_{name}" for name in (*others, *right, *mistyped)]
+
+    assert mistyped_variables(["PATH", *given]) == {
+        f"FUELROUTE_{name}": f"FUELROUTE_{meant}" for name, meant in mistyped.items()
+    }
+
+
+def test_a_process_logs_a_mistyped_setting(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUELROUTE_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/fuelroute")
+    monkeypatch.setenv("FUELROUTE_SWEEP_SECOND", "5")
+
+    lines = cli("scheduler").err.splitlines()
+    (told,) = [json.loads(line) for line in lines if "settings.mistyped" in line]
+    assert (told["variable"], told["meant"]) == ("FUELROUTE_SWEEP_SECOND", "FUELROUTE_SWEEP_SECONDS")
 
 
 def test_text_that_is_not_unicode_is_reported_in_one_sentence(cli: Cli) -> None:

@@ -74,9 +74,12 @@ def test_prometheus_is_told_the_ports_that_the_processes_of_up_have(settings: Se
 
 
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
-    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
+    mistyped = {"FUELROUTE_SWEEP_SECOND": "5"}
+    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102", **mistyped) as process:
         assert process.wait(timeout=900) == 1
-    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 10 processes" in (tmp_path / "screen").read_text()
+    told = (tmp_path / "screen").read_text()
+    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 10 processes" in told
+    assert "FUELROUTE_SWEEP_SECOND is no setting and changes nothing: is FUELROUTE_SWEEP_SECONDS meant?" in told
 
 
 @pytest.mark.parametrize(
