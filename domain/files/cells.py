@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from domain.files.excel_days import excel_moment
 from domain.files.profiles import Column, RecordField
-from domain.files.spreadsheets import Cell
+from domain.files.spreadsheets import Cell, number_as_name
 
 MOST_VALUE_CHARACTERS = 400
 
@@ -37,7 +37,9 @@ def converter(
     if field.kind == "amount" and currency is not None:
         number = partial(_number_in, currency, number)
     sign = -1.0 if column.is_negated else 1.0
-    if field.kind in ("text", "code"):
+    if field.kind == "code":
+        return lambda cell: number_as_name(_text(cell))
+    if field.kind == "text":
         return _text
     if field.kind == "amount":
         scale = sign / 100 if column.unit == "cents" else sign
@@ -66,7 +68,7 @@ def columns_values(
     except TypeError:
         return None  # of Excel
     try:
-        if field.kind in ("text", "code"):
+        if field.kind == "text" or (field.kind == "code" and ".0" not in written):
             return _texts(written, cells, empty)
         if field.kind in ("amount", "number"):
             is_plain = column.unit == "dollars" and not column.is_negated

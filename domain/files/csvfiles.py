@@ -18,7 +18,13 @@ import msgspec
 from domain.contract.checking import Invalid, read_query
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
-from domain.files.spreadsheets import excel_text_rows, is_excel_file, spreadsheet_fault, unread_sheet
+from domain.files.spreadsheets import (
+    excel_text_rows,
+    is_excel_file,
+    number_as_name,
+    spreadsheet_fault,
+    unread_sheet,
+)
 from domain.files.text_rows import RefusedRow, armed, file_text_rows
 from domain.text import printable
 from domain.wording import counted
@@ -287,6 +293,7 @@ def read_rows(
         if fault := _spreadsheet_faults(values):
             report.reject(line, fault)
             continue
+        values |= {name: number_as_name(values[name]) for name in _NUMBERS_OF_THINGS & values.keys()}
         cleared = columns.clear(cells, values) if columns.clearable else _NO_COLUMNS
         try:
             yield FileRow(line, read_query(values, shape), cleared, absent)

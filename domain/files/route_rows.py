@@ -25,7 +25,7 @@ from domain.files.route_layout import (
 )
 from domain.files.route_names import STOP_NUMBER
 from domain.files.route_times import at_clock, cell_time, plain_text, zone_named
-from domain.files.spreadsheets import Cell, Row, spreadsheet_fault
+from domain.files.spreadsheets import Cell, Row, number_as_name, spreadsheet_fault
 
 MOST_STOPS_READ = 99
 """More stops than a route may have, so that the check reports too many."""
@@ -125,7 +125,7 @@ def _route_cells(row: Row, layout: Layout) -> tuple[Cell, ...]:
 
 def row_id(row: Row, layout: Layout) -> str:
     """The `externalId` in the row; empty if it has none."""
-    return plain_text(_cell(row, layout, EXTERNAL_ID))
+    return number_as_name(plain_text(_cell(row, layout, EXTERNAL_ID)))
 
 
 def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
@@ -261,7 +261,8 @@ def _set(
     else:
         if fault := spreadsheet_fault(cell, is_exact=place.field in _NUMBERS_OF_THINGS):
             draft.faults[whole_path] = fault
-        _put(part, path, plain_text(cell))
+        text = plain_text(cell)
+        _put(part, path, number_as_name(text) if place.field in _NUMBERS_OF_THINGS else text)
 
 
 def _cell(row: Row, layout: Layout, place: TableField) -> Cell:

@@ -168,6 +168,15 @@ def _text_of(cell: Cell) -> str:
     return "" if cell is None else str(cell)
 
 
+_WHOLE = re.compile(r"\d+\.0", re.ASCII)
+
+
+def number_as_name(text: str) -> str:
+    """The text of a cell in which a number is a name, without the decimal that programs give to whole numbers once a
+    cell of their column is empty: `101.0` is unit 101."""
+    return text[:-2] if text.endswith(".0") and _WHOLE.fullmatch(text) else text
+
+
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)
 _ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|NUM!|NULL!|DIV/0!)")
 _MOST_EXACT = 10**15

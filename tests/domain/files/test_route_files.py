@@ -128,6 +128,19 @@ def test_excel_has_numbers_and_times_of_its_own(tmp_path: Path) -> None:
     assert route.body["scheduledStart"] == "2026-12-01T08:00:00-06:00"
 
 
+def test_a_whole_number_that_a_program_has_given_a_decimal_is_the_number(tmp_path: Path) -> None:
+    """Python's pandas writes whole numbers so once a cell of the column is empty. The load would be another one than
+    the TMS pushes."""
+    joliet = ["5001.0", "101.0", "Ann Lee", "2026-12-01 08:00", "Joliet", "41.462", "-88.125"]
+    newark = ["5001", "", "", "", "Newark", "40.695", "-74.155"]
+
+    (route,), _ = read(csv_file(tmp_path, LONG, joliet, newark))
+
+    assert route.body is not None
+    assert (route.external_id, route.body["vehicle"]) == ("5001", {"unitNumber": "101"})
+    assert len(route.body["stops"]) == 2
+
+
 def test_a_row_can_be_a_stop(tmp_path: Path) -> None:
     path = csv_file(
         tmp_path,

@@ -966,6 +966,18 @@ def test_known_stations_tell_the_state_of_an_imported_file(connection: Connectio
     assert (fill.state, fill.station_id, fill.time_zone) == ("NV", "pilot-507", "America/Los_Angeles")
 
 
+def test_a_whole_number_that_a_program_has_given_a_decimal_is_the_number(csv_file: CsvFile) -> None:
+    """Python's pandas writes whole numbers so once a cell of the column is empty, as in the data of `kwiktrip.csv`. The
+    card of 7890 was that of 8900."""
+    path = csv_file(
+        "Card Number,Date,Unit,State,Product,Gallons,Amount,Trans ID",
+        "7083051234567890.0,11/21/2026,101.0,IN,ULSD,100.0,350.0,10051.0",
+    )
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        (fill,) = file.fills
+    assert (fill.card_last_four, fill.unit_number, fill.transaction_number) == ("7890", "101", "10051")
+
+
 def test_a_further_sheet_with_purchases_is_told(tmp_path: Path) -> None:
     """A workbook with a sheet for each truck: those of the second truck were left out without a word."""
     book = openpyxl.Workbook()

@@ -158,6 +158,20 @@ def test_a_list_of_power_units_beside_their_trailers_is_one_of_trucks(
     assert vehicles(connection, fleet)["4901"].vin == "1FUJGBDV8NLBT4901"
 
 
+def test_a_number_that_a_program_has_given_a_decimal_is_the_number(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    """Python's pandas writes whole numbers so once a cell of the column is empty. The truck was 4721.0."""
+    import_vehicles(
+        connection, fleet.company_id, csv_file("Unit Number,Make,Model", "4721.0,Volvo,VNL", "4722,Volvo,7.0")
+    )
+    import_drivers(connection, fleet.company_id, csv_file("Name,Driver ID", "Ann Ode,77.0"))
+
+    stored = vehicles(connection, fleet)
+    assert (stored["4721"].make, stored["4722"].model) == ("Volvo", "7.0")
+    assert drivers(connection, fleet)["77"].name == "Ann Ode"
+
+
 def test_a_further_sheet_with_trucks_is_told(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
     """The trucks on it were left out without a word."""
     book = openpyxl.Workbook()
