@@ -14,17 +14,20 @@ _IN_DIGITS = re.compile(r"\s*(\d{1,2})[/.-](\d{1,2})[/.-](?:\d{4}|\d{2})(?!\d)",
 _MONTHS = 12
 
 
-def refuse_days_first(column: str, cells: Iterable[Any]) -> None:
-    """Check the first cells of a column of dates. Raises UnreadableFile if one has the day first, none certainly has
-    the month first, and another one would be read as another day."""
+def refuse_days_first(column: str, cells: Iterable[Any]) -> bool:
+    """Check the cells of a column of dates. True if none certainly has the month first, so that a further one may have
+    the day first; False also without dates in digits. Raises UnreadableFile if one has the day first, none certainly
+    has the month first, and another one would be read as another day."""
     day_first = other_day = ""
+    is_in_digits = False
     for cell in cells:
         written = _IN_DIGITS.match(cell) if isinstance(cell, str) else None
         if written is None:
             continue
+        is_in_digits = True
         first, second = int(written[1]), int(written[2])
         if second > _MONTHS:
-            return
+            return False
         if first > _MONTHS:
             day_first = day_first or written[0].strip()
         elif first != second:
@@ -34,3 +37,4 @@ def refuse_days_first(column: str, cells: Iterable[Any]) -> None:
             f"{column}: {day_first!r} has the day before the month, and {other_day!r} would be read month first: "
             "write dates as 2026-11-20"
         )
+    return is_in_digits

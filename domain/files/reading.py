@@ -3,7 +3,7 @@
 Files of vendors come as Excel or as CSV with commas, semicolons, tabs or bars, in UTF-8, UTF-16 or the encoding of
 Windows, often with titles above the columns' names. The reader recognizes all of them."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -97,7 +97,7 @@ def open_profiled(
         refuse_ambiguous(heading, readers, sample)
         for place in places:
             if _holds_dates(place.field) and not profile.columns[place.field.name].date_format:
-                refuse_days_first(place.name, (cell for row in sample for cell in _cells_at(row, place.indexes)))
+                _refuse_days_first(place, sample, None if len(first) < MOST_LINES_ABOVE else path)
         width = width_of(heading, [row for row in sample if not is_heading(row, named, first_name_of(named))])
         rows_below = without_headings(chain(sample, rows), named, report, progress)
         common = profile.constants | above | ({"currency": currency} if currency else {})
@@ -112,6 +112,20 @@ def open_profiled(
 
 def _holds_dates(field: RecordField) -> bool:
     return field.kind in ("moment", "day") or field.name == "date"
+
+
+def _refuse_days_first(place: FieldPlace, sample: Sequence[Row], longer: Path | None) -> None:
+    """Check a column of dates; `longer` is a file with more rows. Purchases are listed in the order of their days, so
+    the first rows may all be of days that can be months: then all rows are looked at. Raises UnreadableFile for days
+    before months."""
+    is_open = refuse_days_first(place.name, _column_cells(sample, place))
+    if is_open and longer is not None and place.field.name == "date":
+        with closing(_rows(longer, lambda row: None)) as rows:
+            refuse_days_first(place.name, _column_cells(rows, place))
+
+
+def _column_cells(rows: Iterable[Row], place: FieldPlace) -> Iterator[Cell]:
+    return (cell for row in rows for cell in _cells_at(row, place.indexes))
 
 
 def _currency_of_amounts(

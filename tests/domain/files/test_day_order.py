@@ -66,3 +66,31 @@ def test_a_file_of_a_card_with_the_day_first_is_refused_before_a_row_is_stored(t
         open_fill_file(path, CARDS["efs"].profile, ImportReport(), now=now),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("form", "last", "is_refused"),
+    [("%d/%m/%Y", 24, True), ("%m/%d/%Y", 24, False), ("%d/%m/%Y", 10, False), ("%Y-%m-%d", 24, False)],
+)
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_month_of_purchases_in_the_order_of_their_days_is_looked_at_to_its_end(
+    tmp_path: Path, form: str, last: int, is_refused: bool, newest_first: bool
+) -> None:
+    """Its first rows are all of days that can be months, or of days that cannot. The purchases of the first twelve days
+    were of other months."""
+    path = tmp_path / "efs.csv"
+    days = [date(2026, 11, 1 + number // 4) for number in range(4 * last)]
+    rows = [f"1,{day:{form}},{day:%d},101,PILOT,GARY,IN,ULSD,4,50,200,USD/Gallons" for day in days]
+    path.write_text("\n".join([FILLS, *(reversed(rows) if newest_first else rows)]))
+    now = datetime(2026, 11, 25, tzinfo=UTC)
+
+    report = ImportReport()
+    if not is_refused:
+        with open_fill_file(path, CARDS["efs"].profile, report, now=now) as file:
+            assert len(list(file.fills)) + len(report.rejected) == 4 * last
+        return
+    with (
+        pytest.raises(UnreadableFile, match="has the day before the month"),
+        open_fill_file(path, CARDS["efs"].profile, report, now=now),
+    ):
+        pass
