@@ -23,7 +23,14 @@ from domain.files.csvfiles import UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.reading_ends import go_on
 from domain.files.route_footers import WithoutFooters
-from domain.files.route_layout import MOST_NAME_CHARACTERS, TIME_FIELDS, Layout, is_known_column, layout_of
+from domain.files.route_layout import (
+    MOST_NAME_CHARACTERS,
+    TIME_FIELDS,
+    Layout,
+    TableField,
+    is_known_column,
+    layout_of,
+)
 from domain.files.route_rows import FileRoute
 from domain.files.route_tables import TableEntry, divided_loads, routes_of_rows, routes_of_stops, survey_of
 from domain.files.route_times import plain_text
@@ -138,20 +145,31 @@ _DATED_ROWS = 100
 """The first rows, by which a file with the day before the month is recognized."""
 
 
-def _dated(entries: Iterator[TableEntry], layout: Layout) -> Iterator[TableEntry]:
-    """The entries. Raises UnreadableFile if the first ones have the day before the month."""
+def _dated(table: _Table, layout: Layout) -> Iterator[TableEntry]:
+    """The entries. Raises UnreadableFile if they have the day before the month: the first ones, or others if the first
+    leave it open."""
+    entries = table.entries()
     first = list(islice(entries, _DATED_ROWS))
-    for place, index in layout.columns.items():
-        if place.field in TIME_FIELDS:
-            refuse_days_first(
-                layout.name_of(place),
-                (row.cells[index] for row in first if isinstance(row, Row) and index < len(row.cells)),
-            )
-    return chain(first, entries)
+    times = [place for place in layout.columns if place.field in TIME_FIELDS]
+    is_open = [place for place in times if _refuse_days_first(first, layout, place)]
+    if len(first) < _DATED_ROWS or not is_open:
+        return chain(first, entries)
+    for place in is_open:
+        _refuse_days_first(chain(first, entries), layout, place)
+        deque(entries, maxlen=0)  # `again` needs it
+        table.again()
+        first, entries = [], table.entries()
+    return entries
+
+
+def _refuse_days_first(entries: Iterable[TableEntry], layout: Layout, place: TableField) -> bool:
+    index = layout.columns[place]
+    cells = (row.cells[index] for row in entries if isinstance(row, Row) and index < len(row.cells))
+    return refuse_days_first(layout.name_of(place), cells)
 
 
 def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without: WithoutFooters) -> Iterator[FileRoute]:
-    entries = without.footers(_dated(table.entries(), layout))
+    entries = without.footers(_dated(table, layout))
     if not layout.is_row_a_stop:
         divided = set[int]()
         if layout.pickups:

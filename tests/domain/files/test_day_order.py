@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +54,34 @@ def test_a_file_of_routes_with_the_day_first_is_refused(tmp_path: Path, second: 
 
     with open_route_file(path, {}, ZoneInfo("America/Chicago")) as file, pytest.raises(UnreadableFile, match="20/11"):
         list(file.routes)
+
+
+@pytest.mark.parametrize("is_excel", [False, True])
+@pytest.mark.parametrize(("form", "is_refused"), [("%d/%m/%Y", True), ("%m/%d/%Y", False)])
+def test_loads_in_the_order_of_their_days_are_looked_at_to_their_end(
+    tmp_path: Path, form: str, is_refused: bool, is_excel: bool
+) -> None:
+    """The first hundred rows are all of days that can be months."""
+    rows = [ROUTES] + [
+        f"L{number},101,Ann,{date(2026, 11, 1 + number // 20):{form}} 08:00,{stop}"
+        for number in range(400)
+        for stop in ("Joliet,41.4,-88.1", "Gary,41.6,-87.3")
+    ]
+    path = tmp_path / ("loads.xlsx" if is_excel else "loads.csv")
+    if is_excel:
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row.split(","))
+        book.save(path)
+    else:
+        path.write_text("\n".join(rows))
+
+    with open_route_file(path, {}, ZoneInfo("America/Chicago")) as file:
+        if is_refused:
+            with pytest.raises(UnreadableFile, match="13/11"):
+                list(file.routes)
+        else:
+            assert [len(one.route.stops) for one in file.routes if one.route is not None] == [2] * 400
 
 
 def test_a_file_of_a_card_with_the_day_first_is_refused_before_a_row_is_stored(tmp_path: Path) -> None:
