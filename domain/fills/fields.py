@@ -6,7 +6,9 @@ from domain.files.products import Fuel
 from domain.files.profiles import CellKind, RecordField, RecordFields
 from domain.fills.wide_rows import WIDE_FUELS
 
-GALLONS = re.compile(r"(?:U\.?S\.?[ _]?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG", re.IGNORECASE)
+GALLONS = re.compile(
+    r"(?:U\.?S\.?[ _]?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG|GAL(?:LON)?S? ?\(U\.?S\.?\)|GL[LN]?", re.IGNORECASE
+)
 LITRES = re.compile(r"L(?:T|TR|TRS|IT|ITS|ITERS?|ITRES?)?\.?", re.IGNORECASE)
 _MEASURES = re.compile(rf"{GALLONS.pattern}|{LITRES.pattern}|EA\.?|EACH|QTS?\.?|QUARTS?|UNITS?", re.IGNORECASE)
 """Units of quantities, which a column `Unit` has where another one names the trucks."""

@@ -1030,6 +1030,10 @@ def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are
         ("Qty", "Gal", "TX", 100),
         ("Qty", "US Gallons", "TX", 100),
         ("Qty", "us_gallons", "TX", 100),
+        ("Qty", "Gallons (US)", "TX", 100),
+        ("Qty", "GL", "TX", 100),
+        ("Qty", "GLL", "TX", 100),  # of Recommendation 20 of the United Nations, whose GLI is imperial
+        ("Qty", "GLI", "ON", None),
         ("Qty", "LTR", "ON", 26.417),
         ("Qty", "LIT", "ON", 26.417),
         ("Qty", "litres", "ON", 26.417),
