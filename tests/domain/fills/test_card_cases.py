@@ -812,6 +812,26 @@ def test_a_total_above_the_cost_of_the_fuel_waits(csv_file: CsvFile, row: str, p
     assert ([one[4] for one in found.fills], bool(found.doubtful)) == ([paid], is_doubtful)
 
 
+@pytest.mark.parametrize(
+    ("names", "row", "paid", "is_doubtful"),
+    [
+        ("Retail Price,Discount", "3.80,0.30", 379.7, True),
+        ("Retail Price,Discount", "3.80,30.00", 350.0, False),
+        ("Retail Price,Discount,Net Price", "3.80,0.30,3.50", 379.7, True),
+        ("Retail Price,Discount,Amount", "3.80,0.30,379.70", 379.7, False),
+        ("Retail Price,Discount,Amount", "3.80,0.30,350.00", 350.0, True),
+        ("Retail Price,Discount,Gross Amount", "3.80,0.30,380.00", 379.7, True),
+    ],
+)
+def test_a_discount_that_may_be_of_one_gallon_waits(
+    csv_file: CsvFile, names: str, row: str, paid: float, is_doubtful: bool
+) -> None:
+    """Price lists have the discount of a gallon, and so do logs that copy it: 350.00 was paid, and 379.70 counted."""
+    path = csv_file(f"Date,Unit,State,Product,Gallons,{names}", f"11/21/2026,7,IL,ULSD,100,{row}")
+    found = read(path)
+    assert ([one[4] for one in found.fills], bool(found.doubtful)) == ([paid], is_doubtful)
+
+
 def test_the_cost_of_the_fuel_is_the_amount_where_no_total_is(csv_file: CsvFile) -> None:
     path = csv_file("Date,Unit,State,Product,Gallons,Fuel Cost", "11/21/2026,7,IL,ULSD,100,350")
     assert [one[4] for one in read(path).fills] == [350.0]
