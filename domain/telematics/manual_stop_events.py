@@ -80,19 +80,27 @@ def with_implied_departures(
     stops: Sequence[Point], visits: Mapping[int, Visit], *, everywhere: bool = False
 ) -> dict[int, Visit]:
     """Adds implied departures: a truck that has reached a later stop had left the stops before it by then. This counts
-    where no departure is known: at stops with an entered arrival, where the later stop is next door, or `everywhere`.
-    When fixes show a departure afterwards, its time is earlier and replaces the implied one.
+    where no departure is known by then: at stops with an entered arrival, where the later stop is next door, or
+    `everywhere`. When fixes show a departure afterwards, an earlier time replaces the implied one.
 
     Other stops need none: fixes show the truck outside of one stop before it is at another. Next door it may stand
-    within the margin of the stop before."""
+    within the margin of the stop before, so that fixes show a departure only when it drives on from there. That is too
+    late, whether they come with the others or after them."""
     known = dict(visits)
     for place in places_of(stops):
         later = min((stop for stop in visits if stop > place.stops[-1]), default=None)
         for stop in place.stops:
             visit = known.get(stop)
-            if visit is None or later is None or is_known(known, stop, "departure"):
+            if visit is None or later is None or _is_known_by(visit, visits[later].arrived_at):
                 continue
             is_entered = isinstance(visit.arrival, ManualStopEvent) or isinstance(visit.departure, Implied)
             if everywhere or is_entered or are_next_door(stops[stop], stops[later]):
                 known[stop] = replace(visit, departed_at=visits[later].arrived_at, departure=Implied(later))
     return known
+
+
+def _is_known_by(visit: Visit, moment: datetime) -> bool:
+    """True if a departure was entered, or was seen before that moment."""
+    if visit.departed_at is None or isinstance(visit.departure, Implied):
+        return False
+    return isinstance(visit.departure, ManualStopEvent) or visit.departed_at <= moment

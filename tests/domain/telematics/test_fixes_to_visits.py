@@ -151,3 +151,5 @@ def test_a_truck_at_a_stop_across_the_street_has_left_the_one_before() -> None:
     away = [*fixes, *stay(AWAY, 10), *stay(AWAY, 10.1)]
     later = visits_after(across, track(), after, away, early=EARLY, radius_meters=250)
     assert (later[0].departed_at, later[1].departed_at) == (at(1), at(10))
+    together = visits_after(across, track(), {}, away, early=EARLY, radius_meters=250)
+    assert {stop: visit.departed_at for stop, visit in together.items()} == {0: at(1), 1: at(10)}
