@@ -354,11 +354,9 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
         return
     if fix.recorded_at <= visit.arrived_at or (isinstance(visit.arrival, ManualStopEvent) and not place.seen):
         return
-    if max(known) > place.stops[-1]:  # it has arrived elsewhere, however slow each fix was
+    if not place.moved and (moved_at := _seen_to_move(place, known, fix, distance)) is not None:
         place.moved = True
-    elif not place.moved and (not fix.slow or distance > DRIFT_METERS):
-        place.moved = True
-        place.outside = [one for one in place.outside if fix.recorded_at - one.recorded_at <= DEPARTED_AFTER]
+        place.outside = [one for one in place.outside if moved_at - one.recorded_at <= DEPARTED_AFTER]
     run = place.outside
     run.append(fix)
     if not place.moved:
@@ -372,6 +370,15 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
         for stop in place.stops:
             if stop in known:
                 known[stop] = replace(known[stop], departed_at=run[0].recorded_at, departure=evidence)
+
+
+def _seen_to_move(place: StopPlace, known: Mapping[int, Visit], fix: Fix, distance: float) -> datetime | None:
+    """The moment by which a fix outside a place shows that the truck has moved from there, and no receiver drifts: its
+    own, or that of an arrival elsewhere, however slow each fix was."""
+    elsewhere = min((known[stop].arrived_at for stop in known if stop > place.stops[-1]), default=fix.recorded_at)
+    if elsewhere < fix.recorded_at:
+        return elsewhere
+    return fix.recorded_at if not fix.slow or distance > DRIFT_METERS else None
 
 
 def merge_visits(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:

@@ -215,6 +215,18 @@ def test_a_truck_that_stands_at_its_next_stop_has_left_the_one_before() -> None:
     assert process_fixes([DEPOT, next_door, PORT], visits, standing[1:]) == visits
 
 
+@pytest.mark.parametrize("hours", [0.1, 1, 10])
+def test_a_parked_truck_that_drifts_and_creeps_to_its_next_stop_left_minutes_before_it(hours: float) -> None:
+    next_door = north_of(DEPOT, 650)
+    drift = [fix(minutes, DEPOT, 380, 0) for minutes in range(int(60 * hours))]
+    last = len(drift)
+    standing = [fix(last + minutes, next_door, 0, 0) for minutes in range(5)]
+
+    visits = process_fixes([DEPOT, next_door, PORT], {}, [*ARRIVED, *drift, *standing])
+
+    assert times(visits) == {0: (at(-1), at(last - 3)), 1: (at(last), None)}
+
+
 def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
     first, second, third = fix(0, DEPOT, 400, 3), fix(0.5, DEPOT, 800, 30), fix(1, DEPOT, 1500, 45)
 
