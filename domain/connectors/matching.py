@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.connectors.vendor import VendorVehicle
+from domain.fleet.vehicles import vin_as_meant
 from domain.ids import read_id
 from domain.text import printable
 
@@ -22,8 +23,6 @@ _ONLY_SPEAKS_AGAINST = "~"
 """Marks a stored id that matches nothing by itself."""
 
 _VIN = re.compile(r"[0-9A-Z]{17}")
-_LOOK_ALIKE = str.maketrans("OQI", "001")
-"""Letters that no VIN has, and the digits that their writers meant."""
 
 
 class Named(NamedTuple):
@@ -144,7 +143,7 @@ def _vin_fault(names: Named, vehicle: "Ours") -> str | None:
 
 
 def _comparable(vin: str) -> str | None:
-    return vin.translate(_LOOK_ALIKE) if _VIN.fullmatch(vin) and len(set(vin)) > 3 else None
+    return vin_as_meant(vin) if _VIN.fullmatch(vin) and len(set(vin)) > 3 else None
 
 
 def _doubt_of_link(names: Named, linked: "Ours", hits: Sequence[_Hit], ours: Mapping[UUID, "Ours"]) -> str | None:

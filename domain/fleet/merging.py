@@ -1,7 +1,7 @@
 """Merges rows of a CSV file into the stored vehicles or drivers: finds the record that a row means, and the changes
 that it makes. Rules only."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 from uuid import UUID
@@ -48,11 +48,13 @@ def merge_rows(
     report: ImportReport,
     *,
     second_is_own: bool,
+    as_meant: Callable[[str], str] = str,
 ) -> Merged[RowShape]:
     """Merges rows into stored records. An empty cell leaves a stored value as it is. A row that fits several records,
     or the record of an earlier line, goes into the report. `second_is_own`: no two records share a second key, as with
-    VINs, but not with names. Then a row that gives a record the second key of another one goes into the report, too."""
-    records = _Records(keys, stored, second_is_own=second_is_own)
+    VINs, but not with names. Then a row that gives a record the second key of another one goes into the report, too.
+    `as_meant`: the second key as it is compared, whatever its spelling."""
+    records = _Records(keys, stored, second_is_own=second_is_own, as_meant=as_meant)
     if second_is_own:
         lines = _renumbered_first(list(lines), records, keys)
     changed: dict[UUID, tuple[Record, RowShape]] = {}
@@ -104,7 +106,8 @@ def _renumbered_first(
         to, value = getattr(line.row, first), getattr(line.row, second)
         holders = records.having(second, value) if to is not None else []
         given_up = holders[0].values[first] if len(holders) == 1 else None
-        if given_up not in (None, to) and named.get(given_up) not in (None, value):
+        taken_by = records.as_meant(named.get(given_up))
+        if given_up not in (None, to) and taken_by not in (None, records.as_meant(value)):
             moves.setdefault(to, (given_up, line))
     ahead: dict[int, FileRow[RowShape]] = {}
     for to in [one for one in moves if not records.having(first, one)]:
@@ -164,16 +167,19 @@ class _Records:
     With external id and name, and the driver A (id 1, Ann): a row with id 2 and the name Ann is another Ann.
     """
 
-    def __init__(self, keys: tuple[str, str], records: Iterable[Record], *, second_is_own: bool) -> None:
+    def __init__(
+        self, keys: tuple[str, str], records: Iterable[Record], *, second_is_own: bool, as_meant: Callable[[str], str]
+    ) -> None:
         self._keys = keys
         self._second_is_own = second_is_own
+        self._as_meant = as_meant
         self._by: dict[tuple[str, CellValue], list[Record]] = {}
         for record in records:
             self.add(record)
 
     def add(self, record: Record) -> None:
         for key in self._keys:
-            known = self._by.setdefault((key, record.values[key]), [])
+            known = self._by.setdefault((key, self._compared(key, record.values[key])), [])
             if record.values[key] is not None and record not in known:
                 known.append(record)
 
@@ -188,6 +194,8 @@ class _Records:
                 for record in self.having(second, given.get(second))
                 if self._second_is_own or first not in given or record.values[first] is None
             ]
+        if len(found) > 1:  # older releases stored two spellings of one key
+            found = [record for record in found if record.values[second] == given.get(second)] or found
         if len(found) > 1:
             what_to_do = f"give its {first}" if first not in given else f"correct their {second} first"
             raise _Ambiguous(f"fits {len(found)} stored records: {what_to_do}")
@@ -195,5 +203,14 @@ class _Records:
 
     def having(self, key: str, value: CellValue) -> list[Record]:
         """The records with this value; none for None."""
-        known = self._by.get((key, value), [])
-        return [record for record in known if record.values[key] == value]  # an earlier line may have cleared it
+        wanted = self._compared(key, value)
+        known = self._by.get((key, wanted), [])
+        # An earlier line may have cleared it.
+        return [record for record in known if self._compared(key, record.values[key]) == wanted]
+
+    def _compared(self, key: str, value: CellValue) -> CellValue:
+        return self.as_meant(value) if key == self._keys[1] else value
+
+    def as_meant(self, second: CellValue) -> CellValue:
+        """A second key as it is compared."""
+        return self._as_meant(second) if isinstance(second, str) else second

@@ -45,6 +45,16 @@ class Hazmat(StrEnum):
     NO = "no"
 
 
+_NO_LETTERS_OF_VINS, _MEANT = "OQI", "001"
+_VIN_AS_MEANT = f"translate(upper({{}}), '{_NO_LETTERS_OF_VINS}', '{_MEANT}')".format
+"""SQL of `vin_as_meant`."""
+
+
+def vin_as_meant(vin: str) -> str:
+    """The VIN that the writer meant: in capitals, and with digits for the letters that no VIN has."""
+    return vin.upper().translate(str.maketrans(_NO_LETTERS_OF_VINS, _MEANT))
+
+
 class VehicleRow(Struct, frozen=True):
     """A vehicle as people enter it: in the CSV file, the table and the form."""
 
@@ -165,7 +175,14 @@ def store_vehicles(
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _VEHICLES.in_service(connection, company_id)]
     rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress, names=VEHICLE_COLUMNS)
-    merged = merge_rows(_as_numbered(rows, stored, report), stored, ("unit_number", "vin"), report, second_is_own=True)
+    merged = merge_rows(
+        _as_numbered(rows, stored, report),
+        stored,
+        ("unit_number", "vin"),
+        report,
+        second_is_own=True,
+        as_meant=vin_as_meant,
+    )
     _VEHICLES.write(connection, company_id, merged)
     return report, merged.rows
 
@@ -175,9 +192,11 @@ def _as_numbered(
 ) -> Iterator[FileRow[VehicleRow]]:
     """The rows, with the unit number that a truck has already in place of a vendor's name for it, such as
     `101 - Ann Lee`: routes and purchases name the truck by its number."""
-    numbers = {one.values["vin"]: one.values["unit_number"] for one in stored if one.values["unit_number"]}
+    numbers = {
+        vin_as_meant(str(one.values["vin"])): one.values["unit_number"] for one in stored if one.values["unit_number"]
+    }
     for line in rows:
-        number = numbers.get(line.row.vin) if line.row.vin and report.has_vague else None
+        number = numbers.get(vin_as_meant(line.row.vin)) if line.row.vin and report.has_vague else None
         yield line if number is None else line._replace(row=replace(line.row, unit_number=str(number)))
 
 
@@ -185,8 +204,10 @@ _UNIT_NUMBER_TAKEN = Command(
     "SELECT FROM vehicles WHERE company_id = %s AND unit_number = %s AND id <> %s AND retired_at IS NULL"
 )
 _VIN_TAKEN = Command(
-    "SELECT FROM vehicles one WHERE company_id = %s AND vin = %s AND id <> %s AND retired_at IS NULL AND NOT EXISTS ("
-    "SELECT FROM vehicles same WHERE same.company_id = one.company_id AND same.id = %s AND same.vin = one.vin)"
+    f"SELECT FROM vehicles one WHERE company_id = %s AND {_VIN_AS_MEANT('vin')} = {_VIN_AS_MEANT('%s::text')}"
+    " AND id <> %s AND retired_at IS NULL AND NOT EXISTS ("
+    "SELECT FROM vehicles same WHERE same.company_id = one.company_id AND same.id = %s"
+    f" AND {_VIN_AS_MEANT('same.vin')} = {_VIN_AS_MEANT('one.vin')})"
 )
 """Another vehicle has the VIN. One that has it already keeps it: older releases stored VINs twice."""
 

@@ -9,6 +9,8 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport
+from domain.fleet.records import AlreadyInFleet
+from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle
 from domain.queue.jobs import import_routes_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles
@@ -201,6 +203,42 @@ def test_trucks_that_hand_their_numbers_on_are_renumbered_in_any_order_of_the_ro
     stored = vehicles(connection, fleet)
     assert {unit: known.get(stored[unit].id, "new") for unit in stored if (unit or "") > "300"} == units
     assert rejected(report) == refused
+
+
+@pytest.mark.parametrize("vin", ["1xkad49x0cj000301", "1XKAD49XOCJOOO3OI", "1XKAD49XQCJ00o30i"])
+def test_a_vin_is_known_in_any_case_and_with_letters_for_its_digits(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, vin: str
+) -> None:
+    """A list that was typed, and then the list of a vendor of telematics, whose names of trucks are no numbers."""
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", f"301,{vin}"))
+    truck = vehicles(connection, fleet)["301"].id
+
+    report = import_vehicles(connection, fleet.company_id, csv_file("Name,VIN", "301 - Ann Lee,1XKAD49X0CJ000301"))
+
+    assert counts(report) == (0, 1, 0)
+    stored = vehicles(connection, fleet)["301"]
+    assert (stored.id, stored.vin) == (truck, "1XKAD49X0CJ000301")
+    rows = csv_file("unit_number,vin", f"302,{vin}", f"101,{vin}")
+    assert rejected(import_vehicles(connection, fleet.company_id, rows))[3].startswith(f"the vin {vin} is that of unit")
+    assert vehicles(connection, fleet)["302"].id == truck
+    with pytest.raises(AlreadyInFleet):
+        store_vehicle(connection, fleet.company_id, VehicleRow(unit_number="303", vin="1XKAD49X0CJ000301"))
+
+
+def test_two_spellings_of_a_vin_that_older_releases_stored_are_told_apart(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "301,1XKAD49X0CJ000301", "302,"))
+    twin = vehicles(connection, fleet)["302"].id
+    connection.execute("UPDATE vehicles SET vin = '1xkad49x0cj000301' WHERE id = %s", (twin,))
+
+    rows = csv_file("vin,make", "1xkad49x0cj000301,Mack", "1XKAD49X0CJ000301,Volvo", "1Xkad49x0cj000301,Ford")
+    report = import_vehicles(connection, fleet.company_id, rows)
+    change_vehicle(connection, fleet.company_id, twin, VehicleRow(unit_number="304", vin="1xkad49x0cj000301"))
+
+    assert rejected(report) == {4: "fits 2 stored records: give its unit_number"}
+    stored = vehicles(connection, fleet)
+    assert (stored["301"].make, stored["304"].id) == ("Volvo", twin)
 
 
 def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
