@@ -168,6 +168,8 @@ def drive(
     from domain.roads import Point
     from domain.settings import get_settings
 
+    if by_way_of is not None and not (abs(by_way_of[0]) <= 90 and abs(by_way_of[1]) <= 180):
+        raise typer.BadParameter("the latitude is -90 to 90, the longitude -180 to 180", param_hint="--by-way-of")
     if key_file is not None:
         key = read_secret(key_file)
     result = drive_route(

@@ -13,6 +13,7 @@ from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.sandbox.drives import begin_drives
 from domain.settings import Settings
+from tests.deploy.commands import Cli
 from tests.domain.helpers import imported
 from tests.factories import make_fleet, route_body
 from tests.service import Service
@@ -80,3 +81,11 @@ def test_a_key_of_another_company_or_environment_drives_nothing(service: Service
             stranger = Position(latitude=41, longitude=-88, recorded_at=now, unit_number="nobody")
             with pytest.raises(CannotDrive, match="refuses a position"):
                 post([stranger])
+
+
+@pytest.mark.parametrize("place", [("95", "0"), ("0", "181"), ("nan", "0"), ("0", "nan")])
+def test_a_drive_by_way_of_no_place_is_refused(cli: Cli, place: tuple[str, str]) -> None:
+    refused = cli("drive", "rte_1", "--by-way-of", *place)
+
+    assert refused.status == 2
+    assert "--by-way-of" in refused.err
