@@ -141,7 +141,7 @@ export class Fuelroute {
 
   /** The newest route with the `externalId`. */
   async findRoute(externalId: string): Promise<Route | undefined> {
-    return (await this.#get<Page<Route>>("/v1/routes", { externalId })).data[0];
+    return (await this.#page<Page<Route>>("/v1/routes", { externalId })).data[0];
   }
 
   /** Cancels the route; a canceled one stays so. Throws ApiError: 404 `not_found`, 409 `route_active`. */
@@ -174,7 +174,7 @@ export class Fuelroute {
   async *changes(from: { since: Date | string } | { cursor: string }): AsyncGenerator<Change, void, void> {
     let place: Record<string, unknown> = "cursor" in from ? { cursor: from.cursor } : { updatedSince: from.since };
     for (;;) {
-      const page = await this.#get<RouteList>("/v1/routes", { ...place, limit: 100 });
+      const page = await this.#page<RouteList>("/v1/routes", { ...place, limit: 100 });
       const next = page.nextCursor;
       if (next === undefined) throw new UnexpectedAnswer("this service tells no changes: its release is too old");
       const cursor = place["cursor"] as string | undefined;
@@ -214,13 +214,20 @@ export class Fuelroute {
     }
   }
 
-  async #get<Shape>(path: string, query: Record<string, unknown> = {}): Promise<Shape> {
-    return read<Shape>(await this.#call({ method: "GET", path, query }));
+  async #get<Shape>(path: string): Promise<Shape> {
+    return read<Shape>(await this.#call({ method: "GET", path }));
+  }
+
+  async #page<Shape extends Page<unknown>>(path: string, query: Record<string, unknown>): Promise<Shape> {
+    const reply = await this.#call({ method: "GET", path, query });
+    const page = read<Shape>(reply);
+    if (!Array.isArray(page.data)) throw unexpected(reply);
+    return page;
   }
 
   async *#items<Item>(path: string, filter: Record<string, unknown>): AsyncGenerator<Item, void, void> {
     for (let offset = 0; ; ) {
-      const page = await this.#get<Page<Item>>(path, { ...filter, limit: 100, offset });
+      const page = await this.#page<Page<Item>>(path, { ...filter, limit: 100, offset });
       yield* page.data;
       offset += page.data.length;
       if (page.data.length === 0 || offset >= page.total) return;
@@ -284,13 +291,18 @@ function waitSeconds(reply: Reply | ServiceUnreachable, attempt: number): number
 
 function failure(reply: Reply | ServiceUnreachable): Error {
   if (reply instanceof ServiceUnreachable) return reply;
-  const problem = parsed(reply.text) as { code?: unknown } | undefined;
-  if (typeof problem?.code === "string") {
-    return new ApiError(reply.status, problem as ConstructorParameters<typeof ApiError>[1], reply.headers);
-  }
+  const problem = parsed(reply.text);
+  if (isProblem(problem)) return new ApiError(reply.status, problem, reply.headers);
   if (reply.status < 400) return unexpected(reply);
   const detail = `no problem document, but ${JSON.stringify(reply.text.slice(0, 200))}`;
   return new ApiError(reply.status, { code: `http_${reply.status}`, detail }, reply.headers);
+}
+
+/** Tells whether it is the API's: that of a gateway may have other `errors`. */
+function isProblem(document: unknown): document is ConstructorParameters<typeof ApiError>[1] {
+  const { code, errors } = (document ?? {}) as { code?: unknown; errors?: unknown };
+  const faults: unknown = errors ?? [];
+  return typeof code === "string" && Array.isArray(faults) && faults.every((one) => typeof one?.message === "string");
 }
 
 function unexpected(reply: Reply): UnexpectedAnswer {

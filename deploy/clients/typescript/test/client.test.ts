@@ -201,6 +201,22 @@ test("what is not the API's is told so", async () => {
       await assert.rejects(client.me(), UnexpectedAnswer);
     });
   }
+  await answering([[200, { ok: true }]], async (client) => {
+    await assert.rejects(client.findRoute("x"), UnexpectedAnswer);
+    await assert.rejects(all(client.vehicles()), UnexpectedAnswer);
+    await assert.rejects(all(client.changes({ cursor: "x" })), UnexpectedAnswer);
+  });
+});
+
+test("a refusal of a gateway is an error of the client, whatever it holds", async () => {
+  for (const errors of [{ stops: ["is short"] }, "none", [null], ["none"]]) {
+    await answering([[403, { code: "denied", errors }]], async (client) => {
+      await assert.rejects(client.me(), (error) => error instanceof ApiError && error.code === "http_403");
+    });
+  }
+  await answering([[403, { code: "denied" }]], async (client) => {
+    await assert.rejects(client.me(), (error) => error instanceof ApiError && error.code === "denied");
+  });
 });
 
 test("what cannot work is refused at once, and the key is shown nowhere", () => {
