@@ -140,7 +140,9 @@ class Fuelroute(_Access):
         page_size: int = PAGE_SIZE,
     ) -> Iterator[Route]:
         """Routes that start at or after `scheduled_from` and before `scheduled_to`, latest start first, page by page.
-        A route that is pushed meanwhile may move another one to the next page, where it comes again."""
+        A route that is pushed meanwhile may move another one to the next page, where it comes again. One that leaves
+        the list meanwhile, as its status is no longer `status`, may move another one to a page that was read: that one
+        does not come. `changes` misses none."""
         return self._items(
             flows.routes(
                 status=status,

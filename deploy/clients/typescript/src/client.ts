@@ -151,7 +151,8 @@ export class Fuelroute {
 
   /**
    * Routes, latest scheduled start first, page by page. A route that is pushed meanwhile may move another one to the
-   * next page, where it comes again.
+   * next page, where it comes again. One that leaves the list meanwhile, as its status is no longer the filter's, may
+   * move another one to a page that was read: that one does not come. `changes` misses none.
    */
   routes(filter: RouteFilter = {}): AsyncGenerator<Route, void, void> {
     return this.#items("/v1/routes", { ...filter });
