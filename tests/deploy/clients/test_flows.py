@@ -1,6 +1,7 @@
 """The logic of the Python client, without any input or output: retries, pages, waiting."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import httpx
@@ -107,6 +108,15 @@ def test_a_failed_push_is_sent_again_with_growing_pauses(make_world: type[World]
 @pytest.mark.parametrize(("status", "outcome"), [(201, "created"), (200, "updated"), (202, "held")])
 def test_the_outcome_of_a_push_is_its_status(make_world: type[World], status: int, outcome: str) -> None:
     assert make_world(answer(status, ROUTE)).run(flows.push_route({}, 60)).outcome == outcome
+
+
+def test_a_decimal_is_sent_as_a_number(make_world: type[World]) -> None:
+    """Databases give coordinates so, and the API takes no number in a text."""
+    world = make_world(answer(201, ROUTE))
+
+    world.run(flows.push_route({"stops": [{"latitude": Decimal("41.4620")}]}, 60))
+
+    assert world.requests[0].body == b'{"stops":[{"latitude":41.4620}]}'
 
 
 def test_a_lost_connection_is_retried_and_then_told(make_world: type[World]) -> None:

@@ -158,6 +158,10 @@ def _read(answer: httpx.Response, shape: type[Result]) -> Result:
         raise _unexpected(answer) from None
 
 
+_write = msgspec.json.Encoder(decimal_format="number").encode
+"""A `Decimal`, in which databases give coordinates, is a number of the API too, which takes no number as a text."""
+
+
 def _get(
     path: str, shape: type[Result], timeout_seconds: float, query: Mapping[str, str] | None = None
 ) -> Flow[Result]:
@@ -172,9 +176,7 @@ def read_me(timeout_seconds: float) -> Flow[Me]:
 
 
 def push_route(route: RouteInput | Mapping[str, Any], timeout_seconds: float) -> Flow[Pushed]:
-    request = Request(
-        "POST", "/v1/routes", body=msgspec.json.encode(route), headers={"Content-Type": "application/json"}
-    )
+    request = Request("POST", "/v1/routes", body=_write(route), headers={"Content-Type": "application/json"})
     answer = yield from call(request, timeout_seconds, expect=_OUTCOMES.keys())
     return Pushed(_read(answer, Route), _OUTCOMES[answer.status_code])
 
@@ -183,7 +185,7 @@ _OUTCOMES: dict[int, Literal["created", "updated", "held"]] = {201: "created", 2
 
 
 def preview_load(load: PreviewInput | Mapping[str, Any], timeout_seconds: float) -> Flow[LoadPreview]:
-    body, headers = msgspec.json.encode(load), {"Content-Type": "application/json"}
+    body, headers = _write(load), {"Content-Type": "application/json"}
     answer = yield from call(Request("POST", "/planning/preview", body=body, headers=headers), timeout_seconds)
     return _read(answer, LoadPreview)
 
