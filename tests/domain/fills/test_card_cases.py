@@ -257,7 +257,7 @@ CLEAN: list[tuple[str, Read]] = [
         Read(
             "invoices",
             [
-                ("98", "TX", "tractor", 142.993, 452.15),
+                ("98", "TX", "tractor", 120.5, 381.02),
                 ("99", "TX", "tractor", 100.0, 400.0),
                 ("99", "TX", "reefer", 10.0, 40.0),
                 ("99", "TX", "def", 5.0, 20.0),
