@@ -108,6 +108,19 @@ def segment_of(file: Path) -> str:
     return file.name.removesuffix(_UNFINISHED)
 
 
+_PIECES_IN_A_LOG = (1 << 32) // PIECE_BYTES
+
+
+def segment_number(segment: str) -> int:
+    """The number of a piece of the log. Its name has eight digits of the timeline before two parts of that number."""
+    return int(segment[8:16], 16) * _PIECES_IN_A_LOG + int(segment[16:], 16)
+
+
+def segment_name(timeline: str, number: int) -> str:
+    """The name of a piece of the log by its number."""
+    return f"{timeline}{number // _PIECES_IN_A_LOG:08X}{number % _PIECES_IN_A_LOG:08X}"
+
+
 def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
     """The process that archives, for a running server. Raises ArchiveUnusable if it cannot go on in this folder."""
     folder = folder.absolute()
@@ -147,7 +160,7 @@ _MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{ARCHIVE
 _DROP_SLOT = Command(
     f"SELECT FROM pg_replication_slots, pg_drop_replication_slot(slot_name) WHERE slot_name = '{ARCHIVE_SLOT}'"
 )
-_SEGMENT_IS_KEPT = Command("SELECT FROM pg_ls_waldir() WHERE name = %s")
+_IS_KEPT = Command("SELECT FROM pg_ls_waldir() WHERE name = ANY(%s)")
 
 
 def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
@@ -158,12 +171,19 @@ def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
         end_archive(connection)
     if is_lost is not False:
         _MAKE_SLOT.execute(connection)
-    last = next((segment_of(file) for file in reversed(wal_files(folder))), None)
-    if last is not None and _SEGMENT_IS_KEPT.first(connection, (last,)) is None:
+    last = next(reversed(wal_files(folder)), None)
+    if last is not None and _IS_KEPT.first(connection, (_pieces_to_go_on_from(last),)) is None:
         raise ArchiveUnusable(
-            f"the archive in {folder} has a gap: it ends at {last}, which PostgreSQL has deleted since. Choose a new"
-            " folder, and make a backup there"
+            f"the archive in {folder} has a gap: it ends at {segment_of(last)}, which PostgreSQL has deleted since."
+            " Choose a new folder, and make a backup there"
         )
+
+
+def _pieces_to_go_on_from(last: Path) -> list[str]:
+    """The names of the pieces at which an archive with this last file may go on: that piece, or the one behind it if
+    the archive has the piece whole, as after a backup. PostgreSQL may have deleted it then."""
+    name = segment_of(last)
+    return [name] if last.name != name else [name, segment_name(name[:8], segment_number(name) + 1)]
 
 
 def end_archive(connection: psycopg.Connection) -> bool:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from deploy.backups.archive import PIECE_BYTES, segment_of, superuser, wal_files
+from deploy.backups.archive import PIECE_BYTES, segment_number, segment_of, superuser, wal_files
 from deploy.backups.base_backups import CLUSTER, Backup, Progress, list_backups
 from deploy.embedded import EmbeddedPostgres, running, sync_names, write_private
 from deploy.embedded.folders import make_closed
@@ -195,16 +195,12 @@ _CUT_BYTES = 1 << 20
 def _is_whole(written: Mapping[str, int], end: int) -> bool:
     """False if a part of the log lies behind the place where its replay came to an end. PostgreSQL takes a missing or
     damaged piece for the end of the log, and says nothing."""
-    pieces = {PIECE_BYTES * _number(name): length for name, length in written.items() if length and "." not in name}
+    known = {name: length for name, length in written.items() if length and "." not in name}
+    pieces = {PIECE_BYTES * segment_number(name): length for name, length in known.items()}
     behind = sum(max(0, begin + length - max(begin, end)) for begin, length in pieces.items())
     has_gap = len(pieces) <= (max(pieces) - min(pieces)) // PIECE_BYTES
     is_far = max(pieces) - end > PIECE_BYTES
     return behind <= (0 if has_gap or is_far else _CUT_BYTES)
-
-
-def _number(segment: str) -> int:
-    """The number of a piece of the log. Its name has eight digits of the timeline before two parts of that number."""
-    return int(segment[8:16], 16) * ((1 << 32) // PIECE_BYTES) + int(segment[16:], 16)
 
 
 def _end_of_log(cluster: Path) -> int:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import psycopg
 import pytest
 
 from deploy import stack
@@ -22,6 +23,8 @@ from deploy.backups.archive import (
     archive_spec,
     claim_folder,
     last_archived_at,
+    segment_name,
+    segment_number,
     superuser,
     wal_files,
 )
@@ -292,7 +295,7 @@ def test_an_archive_whose_next_part_is_gone_is_refused(folder: Path) -> None:
     with as_superuser() as connection:
         try:
             archive._MAKE_SLOT.execute(connection)  # from now on the server keeps its log, whatever other tests write
-            (current,) = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone() or ()
+            current = _piece_in_use(connection)
             (folder / "wal" / f"{current}.partial").touch()
             archive._prepare_slot(connection, folder)
             (folder / "wal" / ("F" * 24)).touch()
@@ -300,6 +303,32 @@ def test_an_archive_whose_next_part_is_gone_is_refused(folder: Path) -> None:
                 archive._prepare_slot(connection, folder)
         finally:
             archive.end_archive(connection)
+
+
+def _piece_in_use(connection: psycopg.Connection) -> str:
+    """The name of the piece of the log that the server writes. Just after a whole piece it would be that one."""
+    asked = "SELECT pg_walfile_name(pg_logical_emit_message(false, 'test', 'in it', true))"
+    (name,) = connection.execute(asked).fetchone() or ("",)
+    return str(name)
+
+
+@pytest.mark.servers
+def test_an_archive_with_a_whole_last_piece_goes_on_behind_it(folder: Path) -> None:
+    """After a backup the archive had its last piece whole. PostgreSQL needs that no more and may have deleted it, as at
+    the start after a power failure: the archive was refused, and the stack did not start."""
+    with as_superuser() as connection:
+        current = _piece_in_use(connection)
+        before = segment_name(current[:8], segment_number(current) - 1)
+        (folder / "wal" / before).touch()
+        archive._prepare_slot(connection, folder)
+        archive.end_archive(connection)
+    assert archive._pieces_to_go_on_from(folder / "wal" / "0000000100000000000000FF") == [
+        "0000000100000000000000FF",
+        "000000010000000100000000",
+    ]
+    assert archive._pieces_to_go_on_from(folder / "wal" / "000000010000000000000007.partial") == [
+        "000000010000000000000007"
+    ]
 
 
 @pytest.mark.servers
