@@ -166,13 +166,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     starts them."""
     for item in items:
         if isinstance(item, pytest.Function) and (
-            {"settings", "redis", "server", "cells"} & set(item.fixturenames) or _starts_servers(item.module)
+            _SERVERS & (set(item.fixturenames) - _parameters_of(item)) or _starts_servers(item.module)
         ):
             item.add_marker(pytest.mark.servers)
     if seed := config.getoption("--random-order"):
         _shuffle(items, seed)
     else:
         _spread_waiting(items)
+
+
+_SERVERS = {"settings", "redis", "server", "cells"}
+"""Fixtures with servers."""
+
+
+def _parameters_of(test: pytest.Function) -> set[str]:
+    """The names of a test's own parameters: one may be called as a fixture is."""
+    return set(test.callspec.params) if hasattr(test, "callspec") else set()
 
 
 _WAITING = ("chaos", "ingress/docs", "pipeline", "workers")
