@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from domain.ids import new_id
 from domain.lifecycle import Role
@@ -50,6 +50,25 @@ def test_a_user_signs_in_and_out_in_the_browser(people: People) -> None:
     page.get_by_role("button", name="Sign out").click()
     page.goto("/keys")
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def test_a_double_click_makes_one_key(people: People) -> None:
+    """It made two where the service took a moment, and the first one was never shown."""
+    page = people.page(Role.OWNER)
+    page.goto("/keys")
+    sent: list[Route] = []
+    page.route("**/keys", lambda route: sent.append(route) if route.request.method == "POST" else route.continue_())
+    page.get_by_label("Name").fill("clicked twice")
+    page.get_by_label("sandbox").check()
+    page.get_by_label("routes:read").check()
+
+    button = page.get_by_role("button", name="Create the key")
+    button.evaluate("it => { it.click(); setTimeout(() => it.click(), 100) }")
+    page.wait_for_timeout(500)
+    assert len(sent) == 1
+    sent[0].continue_()
+
+    expect(page.get_by_role("heading", name="The key clicked twice")).to_be_visible()
 
 
 def test_a_key_is_made_and_used_with_the_curl_that_is_shown(people: People) -> None:
