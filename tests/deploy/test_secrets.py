@@ -7,15 +7,19 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from domain.database.connections import Database
 from domain.settings import Settings
 from domain.telemetry.logs import configure_logging, get_logger
 from domain.text import without_secrets
 from tests.deploy.commands import Cli
+from tests.factories import make_fleet
 from tests.plain_logs import log_plainly
 
 SECRET = "Tr0ub4dor"
@@ -190,6 +194,7 @@ def test_settings_that_are_refused_do_not_repeat_their_value() -> None:
         f"AUTHORIZATION: BEARER {SECRET}",
         f"PassWord={SECRET} beaReR  {SECRET} \u0130",
         f"the key svc_live_abcdefgh{SECRET} is bad",
+        f"DETAIL:  Failing row contains (rte_1, {SECRET}, (a)\nb, {SECRET}",
     ],
 )
 def test_secrets_are_removed_from_any_text(text: str) -> None:
@@ -221,10 +226,26 @@ def test_long_texts_are_searched_for_secrets_quickly() -> None:
         "password=" * 100_000,
         "bearer " * 100_000,
         "@:" * 500_000,
+        "Failing row contains (" * 50_000,
     ):
         without_secrets(text)
 
     assert time.process_time() - started < 60
+
+
+def test_a_row_that_breaks_a_constraint_is_shown_to_nobody(database: Database) -> None:
+    """PostgreSQL quotes it whole, with names of drivers and places."""
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+    with database.transaction() as connection, pytest.raises(psycopg.Error) as raised:
+        connection.execute("UPDATE drivers SET company_id = NULL WHERE company_id = %s", (fleet.company_id,))
+
+    for text in (str(raised.value), repr(raised.value), "".join(traceback.format_exception(raised.value))):
+        assert "Ann Lee" in text
+        shown = without_secrets(f"{text}\nthe next line")
+        assert "Ann Lee" not in shown
+        assert "violates not-null constraint" in shown
+        assert shown.endswith("the next line")
 
 
 @pytest.fixture
