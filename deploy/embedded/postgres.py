@@ -187,6 +187,7 @@ class EmbeddedPostgres:
             "timezone": "UTC",
             "log_timezone": "UTC",
             "log_min_messages": "warning",
+            "log_error_verbosity": "terse",  # else a broken constraint shows its row, with the driver's name
         }
         if not self._durable:
             options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}

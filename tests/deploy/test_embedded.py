@@ -58,6 +58,17 @@ def test_postgres_keeps_its_data_in_a_folder_with_a_long_name_and_spaces(tmp_pat
         assert connection.info.server_version >= 180000
 
 
+def test_the_log_of_postgres_shows_no_row_that_breaks_a_constraint(tmp_path: Path) -> None:
+    with running(EmbeddedPostgres(tmp_path, durable=False)) as url, psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE drivers (name text, kind text CHECK (kind = 'driver'))")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("INSERT INTO drivers VALUES (%s, 'nobody')", ("Ann Lee",))
+
+    log = (tmp_path / "logs" / "postgres.log").read_text()
+    assert "violates check constraint" in log
+    assert "Ann Lee" not in log
+
+
 def test_the_stack_makes_one_key_for_contacts_and_keeps_it_to_its_owner(tmp_path: Path) -> None:
     made = contact_key(Settings(), tmp_path)
     given = made["FUELROUTE_CONTACT_KEY"]
