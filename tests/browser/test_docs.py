@@ -71,6 +71,10 @@ def test_the_reference_is_accessible_and_shows_every_operation(reader: Page) -> 
     def until_shown() -> None:
         for heading in ("Verify a key", "Push a route", "Cancel a route", "List drivers"):
             expect(reader.get_by_role("heading", name=heading)).to_be_visible()
+        # it is drawn again for another theme, a moment after that
+        reader.wait_for_function(
+            "getComputedStyle(document.querySelector('#reference h1')).color === getComputedStyle(document.body).color"
+        )
 
     until_shown()
     assert_accessible(reader, until_shown)
