@@ -1,15 +1,3 @@
-// A double click sends a form once. It made two keys, of which the first was never shown.
-const sentAt = new WeakMap(), TWICE_MS = 1_000;
-document.addEventListener("submit", (event) => {
-  const sender = event.submitter ?? event.target, before = sentAt.get(sender);
-  if (before === undefined || event.timeStamp - before > TWICE_MS) {
-    sentAt.set(sender, event.timeStamp);
-  } else {
-    event.preventDefault();
-    event.stopImmediatePropagation();
-  }
-}, true);
-
 // Copy buttons: <button data-copy="ID"> copies the text of the element with that id.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
@@ -160,4 +148,14 @@ document.addEventListener("change", (event) => {
 document.addEventListener("change", (event) => {
   const number = event.target.dataset.showsVersion;
   if (number) document.querySelector(`[data-version="${number}"]`).classList.toggle("shown", event.target.checked);
+});
+
+// A double click sends a form once. It made two keys, of which the first was never shown. Forms that a script sends, such
+// as those with a file, stay on their page, and may be sent again at once.
+const sentAt = new WeakMap(), TWICE_MS = 1_000;
+document.addEventListener("submit", (event) => {
+  if (event.defaultPrevented) return;
+  const sender = event.submitter ?? event.target, before = sentAt.get(sender);
+  if (before === undefined || event.timeStamp - before > TWICE_MS) sentAt.set(sender, event.timeStamp);
+  else event.preventDefault();
 });
