@@ -290,7 +290,8 @@ def _place_reached(
     it. None where that is the last visited place itself.
 
     A yard may have two coordinates in one route, such as its gate at the start of a round trip and a dock at its end.
-    A place behind a stop that lies elsewhere is not reached before the truck has left the one before that stop."""
+    A place behind a stop that lies elsewhere is not reached before the truck has left the one before that stop, and a
+    round trip begins at its start wherever in the yard the truck stands."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
@@ -307,6 +308,9 @@ def _place_reached(
         return None
     left_at = known[places[last].stops[0]].departed_at if last >= 0 else None
     has_left = left_at is not None and left_at <= fix.recorded_at
+    start = max(last, 0)  # where the truck has been, or where the trip begins
+    if not has_left and start < around[0] and _is_beside(places[start], places[around[0]], here, radius_meters):
+        around = [start, *around]
     in_a_row = around[:1]
     for index in around[1:]:
         if index > in_a_row[-1] + 1 and not (has_left and in_a_row == [last]):
@@ -315,6 +319,15 @@ def _place_reached(
     nearest = places[min(in_a_row, key=lambda index: _meters(places[index].point, here))]
     reached = next(place for place in places[max(last, 0) :] if are_one_place(place.point, nearest.point))
     return reached if reached.stops[0] not in known else None
+
+
+def _is_beside(one: StopPlace, other: StopPlace, here: Point, radius_meters: float) -> bool:
+    """True if a truck that is at one place may be around the other without having left: they are one yard, or it is
+    within the margin of departures."""
+    return (
+        _meters(one.point, other.point) <= radius_meters
+        or _meters(one.point, here) <= radius_meters + DEPARTURE_MARGIN_METERS
+    )
 
 
 def _may_be_within(one: Point, other: Point, meters: float) -> bool:

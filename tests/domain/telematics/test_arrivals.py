@@ -311,6 +311,28 @@ def test_a_truck_that_moves_within_the_yard_of_a_round_trip_does_not_end_it() ->
     assert times(process_fixes(stops, {}, moving)) == {0: (at(0), None)}
 
 
+@pytest.mark.parametrize("apart", [150, 240])
+@pytest.mark.parametrize("parked", [245, 260, 290, 350, 390])
+def test_a_round_trip_begins_at_its_start_where_only_the_coordinates_of_its_end_are_near(
+    apart: float, parked: float
+) -> None:
+    stops = [DEPOT, CUSTOMER, north_of(DEPOT, apart)]
+    there = north_of(DEPOT, parked)
+    coming = [fix(-60, DEPOT, 50_000, 50), fix(-5, DEPOT, 5_000, 50)]
+    trip = [*coming, *stay(0, there), *stay(300, CUSTOMER), *stay(600, there)]
+
+    assert times(process_fixes(stops, {}, trip)) == {0: (at(0), at(2)), 1: (at(300), at(302)), 2: (at(600), at(602))}
+    assert times(process_fixes(stops, {}, trip[:6])) == {0: (at(0), at(2))}
+
+
+@pytest.mark.parametrize(("apart", "parked"), [(150, 260), (150, 390), (240, 400), (400, 295)])
+def test_a_truck_that_goes_further_into_the_yard_of_a_round_trip_does_not_end_it(apart: float, parked: float) -> None:
+    stops = [DEPOT, CUSTOMER, north_of(DEPOT, apart)]
+    fixes = [*stay(0, DEPOT)[:2], *(fix(minutes, DEPOT, parked, 0) for minutes in range(3, 60))]
+
+    assert times(process_fixes(stops, {}, fixes)) == {0: (at(0), None)}
+
+
 def test_what_a_truck_sent_before_it_left_the_yard_of_a_round_trip_does_not_end_it_afterwards() -> None:
     """Fixes from before a known departure are read again: a late one came in, or the run of the departure begins with
     them."""
