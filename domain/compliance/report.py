@@ -149,19 +149,27 @@ _EXTRA = f"""
 still in the tank at the end, so they do not count: they are taken off at the new plan's average price. A plan that was
 made for several refusals counts once, with the last of them that still stands."""
 
-_COMPARED = f"""
+_CHOICE = """
+    coalesce((
+        SELECT CASE WHEN pc.asked_by IS NULL AND pc.decided_by IS NULL THEN 'allowance' ELSE 'dispatcher' END
+        FROM plan_choices pc JOIN plans kept ON kept.id = c.plan_id AND pc.id::text = kept.cause->>'choice'
+        WHERE pc.route_id = c.route_id),
+        'planned')
+"""
+
+
+def _compared(stops: str) -> str:
+    """SQL of the stops with their outcomes. OFFSET 0 keeps the cost of refusals to the refused ones among them: without
+    it PostgreSQL works it out for every answer that the company ever had."""
+    return f"""
     SELECT stop.*, coalesce(s.brand, '') AS chain,
            CASE WHEN stop.verdict = 'missed' AND stop.answer = 'refused' THEN 'refused' ELSE stop.verdict END
                AS outcome,
-           extra.cents, coalesce((
-               SELECT CASE WHEN pc.asked_by IS NULL AND pc.decided_by IS NULL THEN 'allowance' ELSE 'dispatcher' END
-               FROM plan_choices pc JOIN plans kept ON kept.id = stop.plan_id AND pc.id::text = kept.cause->>'choice'
-               WHERE pc.route_id = stop.route_id),
-               'planned') AS choice
-    FROM ({_STOPS}) AS stop
+           extra.cents
+    FROM ({stops}) AS stop
     LEFT JOIN stations s ON s.station_id = stop.station_id
-    LEFT JOIN LATERAL ({_EXTRA}) AS extra ON true
-"""
+    LEFT JOIN LATERAL ({_EXTRA} OFFSET 0) AS extra ON true
+    """
 
 
 class _Row(NamedTuple):
@@ -188,23 +196,25 @@ _FIGURES = (
 _LINES = {
     by: Statement(
         _Row,
-        f"SELECT {id} AS id, {name} AS name, {_FIGURES} FROM ({_COMPARED}) AS c {join}"
+        f"SELECT {id} AS id, {name} AS name, {_FIGURES} FROM ({_compared(_STOPS)}) AS c {join}"
         f" GROUP BY 1, 2 ORDER BY count(*) DESC, 2, 1",
     )
     for by, id, name, join in (
         (ComplianceBy.CHAIN, "NULL::uuid", "c.chain", ""),
         (ComplianceBy.REASON, "NULL::uuid", "coalesce(c.reason, '')", ""),
-        (ComplianceBy.CHOICE, "NULL::uuid", "c.choice", ""),
+        (ComplianceBy.CHOICE, "NULL::uuid", _CHOICE, ""),
         (ComplianceBy.DRIVER, "c.driver_id", "d.name", "LEFT JOIN drivers d ON d.id = c.driver_id"),
     )
 }
+_NEWEST = "{stop}.at DESC, {stop}.route_id, {stop}.number NULLS LAST, {stop}.answer_id"
+_PORTION = f"SELECT * FROM ({_STOPS}) AS one ORDER BY {_NEWEST.format(stop='one')} LIMIT %(limit)s OFFSET %(offset)s"
 _LIST = Statement(
     ComparedStop,
     f"""
     SELECT c.route_id, r.external_id, c.at, c.driver_id, d.name AS driver_name, c.number, c.place, c.chain, c.outcome,
            c.proof, c.answer, c.reason, c.cents AS priced_cents
-    FROM ({_COMPARED}) AS c JOIN routes r ON r.id = c.route_id LEFT JOIN drivers d ON d.id = c.driver_id
-    ORDER BY c.at DESC, c.route_id, c.number NULLS LAST, c.answer_id LIMIT %(limit)s OFFSET %(offset)s
+    FROM ({_compared(_PORTION)}) AS c JOIN routes r ON r.id = c.route_id LEFT JOIN drivers d ON d.id = c.driver_id
+    ORDER BY {_NEWEST.format(stop="c")}
     """,
 )
 
