@@ -63,6 +63,23 @@ def test_stops_are_shown_in_lines_and_one_by_one(world: World, fleet: Fleet, spa
     ]
 
 
+def test_a_page_has_a_hundred_drivers_and_the_file_has_all(world: World, fleet: Fleet, span: dict[str, Any]) -> None:
+    with world.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO told_stops (route_id, number, company_id, environment, planned_at, driver_id, plan_id, place,"
+            " planned_gallons, planned_cents) SELECT route_id, number + n, company_id, environment, planned_at,"
+            " gen_random_uuid(), plan_id, place, planned_gallons, planned_cents"
+            " FROM told_stops, generate_series(2, 120) AS n WHERE company_id = %s AND number = 1",
+            (fleet.company_id,),
+        )
+    browser = world.browser(Role.DISPATCHER, fleet)
+    html = browser.look("/compliance", by="driver", **span)
+    assert html.count('<td data-label="Driver">') == 100
+    assert "Of 120 drivers the 100 with most stops." in words(html)
+    assert "Of 119 more nothing is known." in words(html), "the sums are those of all"
+    assert len(rows_of(browser.get("/compliance.csv", params={**span, "by": "driver"}).text)) == 120
+
+
 def test_viewers_see_no_drivers(world: World, fleet: Fleet, span: dict[str, Any]) -> None:
     browser = world.browser(Role.VIEWER, fleet)
     for by in ("chain", "driver"):

@@ -217,6 +217,28 @@ def test_a_decision_on_a_sandbox_fill_leads_back_to_the_sandbox(world: World, fl
     assert answer.headers["location"] == "/fills?environment=sandbox&list=review&done=decided"
 
 
+@pytest.mark.usefixtures("route")
+def test_planned_against_bought_has_a_hundred_trucks_and_the_file_has_all(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    import_file(browser, efs())
+    with world.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO stop_verdicts (route_id, number, company_id, environment, planned_at, vehicle_id, driver_id,"
+            " verdict, place, planned_gallons, planned_cents, bought_gallons, paid_cents, price_cents, gallons_cents,"
+            " place_cents) SELECT route_id, 100 + n, company_id, environment, planned_at, gen_random_uuid(),"
+            " gen_random_uuid(), 'missed', place, 1, 100, 0, 0, 0, -100, 0"
+            " FROM stop_verdicts, generate_series(1, 120) AS n WHERE company_id = %s AND number = 1",
+            (fleet.company_id,),
+        )
+    for by in ("truck", "driver"):
+        html = browser.look("/bought", by=by, **NOVEMBER)
+        assert html.count(f'<td data-label="{by.capitalize()}">') == 100
+        assert f"Of 121 {by}s the 100 that cost most beyond their plans." in words(html)
+        assert "121 missed" in words(html), "the sums are those of all"
+        rows = list(csv.DictReader(io.StringIO(browser.get("/bought.csv", params={**NOVEMBER, "by": by}).text)))
+        assert len(rows) == 121
+
+
 def test_every_fill_stands_on_a_page_of_the_list(world: World, fleet: Fleet) -> None:
     with world.database.transaction() as connection:
         connection.execute(

@@ -23,8 +23,8 @@ from ingress.console.refusals import Refused
 from ingress.console.report_choices import address_with, named_spans, span_of
 from ingress.console.signed_in import Page
 
-STOPS = 100
-"""Stops on one page."""
+STOPS, LINES = 100, 100
+"""Most stops, and most lines of the report, on one page."""
 MOST_STOPS_OF_FILE = 100_000
 
 _KEPT = ("environment", "from", "to", "by", "page")
@@ -81,7 +81,8 @@ def show(page: Page) -> Response:
         span=span,
         by=by,
         kinds=_kinds(page),
-        lines=[(name_of_line(by, line), line) for line in lines],
+        lines=[(name_of_line(by, line), line) for line in lines[:LINES]],
+        found=len(lines),
         total=total,
         refusals=sum(line.priced for line in lines),
         refusals_cents=sum(line.cents for line in lines),

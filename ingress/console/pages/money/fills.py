@@ -42,8 +42,8 @@ from ingress.console.report_choices import address_with, named_spans, span_of
 from ingress.console.signed_in import Page, see_other
 from ingress.console.stale_forms import require_seen, state_of
 
-FILLS, STOPS = 100, 100
-"""Fills and stops on one page."""
+FILLS, STOPS, LINES = 100, 100, 100
+"""Most fills, stops, and lines of planned against bought on one page."""
 MOST_STOPS = 100_000
 """Most stops in one file."""
 
@@ -165,6 +165,7 @@ def show_bought(page: Page) -> Response:
     by, number = _BYS.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
     weeks = bought_lines(page.connection, tenant, span, BoughtBy.WEEK)
     total = total_bought(weeks)
+    lines = weeks if by is BoughtBy.WEEK else bought_lines(page.connection, tenant, span, by)
     return page.render(
         "bought.html",
         section="bought",
@@ -172,7 +173,8 @@ def show_bought(page: Page) -> Response:
         span=span,
         by=by,
         total=total,
-        lines=weeks if by is BoughtBy.WEEK else bought_lines(page.connection, tenant, span, by),
+        lines=lines[:LINES],
+        found=len(lines),
         stops=list(bought_stops(page.connection, tenant, span, limit=STOPS, offset=number * STOPS)),
         number=number,
         pages=-(-total.stops // STOPS),
