@@ -8,7 +8,7 @@ far as a reading can tell: the server's answer is some milliseconds old."""
 
 import math
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from domain.database.statements import Query, Scalar
@@ -55,6 +55,13 @@ def now() -> datetime:
     """The time in UTC."""
     zero = _clock.zero
     return datetime.now(UTC) if zero is None else zero + timedelta(seconds=time.monotonic())
+
+
+def second_of_two(first: datetime, zone: tzinfo, *, latest: datetime) -> datetime:
+    """While clocks go back, a local time of the zone has two moments: the second one, unless it is after `latest`. Any
+    other time has the `first` one alone."""
+    second = first.astimezone(zone).replace(fold=1).astimezone(UTC)
+    return second if second <= latest else first
 
 
 def later(moment: datetime, span: timedelta) -> datetime:

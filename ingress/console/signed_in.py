@@ -134,8 +134,7 @@ def typed_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     counts, unless it is still to come. Raises ValueError or OverflowError for any other text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        first, again = (moment.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-        return again if first < again <= now else first
+        return clock.second_of_two(moment.replace(tzinfo=zone).astimezone(UTC), zone, latest=now)
     return moment.astimezone(UTC)
 
 

@@ -303,11 +303,9 @@ def _moment_of_unit(value: object, zone: tzinfo) -> datetime | None:
     from domain.telematics.arrivals import FURTHEST_AHEAD  # loads numpy, which commands about connectors do not need
 
     at = moment_or_none(value, zone)
-    if at is None:
-        return None
-    again = at.astimezone(zone).replace(fold=1).astimezone(UTC)
-    is_one = again == at or moment_or_none(value) == at  # or its offset is written
-    return at if is_one or again > clock.now() + FURTHEST_AHEAD else again
+    if at is None or moment_or_none(value) == at:  # its offset is written
+        return at
+    return clock.second_of_two(at, zone, latest=clock.now() + FURTHEST_AHEAD)
 
 
 def _has_unreadable_fuel(description: UnitDescription, unit: Any) -> bool:
