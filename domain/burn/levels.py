@@ -51,6 +51,8 @@ LEAST_NOISE_PERCENT = 0.5
 """Gauges show whole percents, so levels that follow a line exactly prove no more than this."""
 
 NEXT_TO_NOTHING_PERCENT = 1.0
+"""Highest level that counts as nothing, unless the tank was nearly empty before. Trackers without a gauge, or while
+they start, send 0, and some send shares of 1, where 0.62 means 62 % and 1 a full tank."""
 
 HIGHEST_PERCENT = 150.0
 """Highest level that counts. A gauge that is off shows somewhat more than a full tank. A higher number is no
@@ -65,6 +67,11 @@ Numbers = NDArray[np.float64]
 def is_percentage(percent: float) -> bool:
     """Tell if a reading may be a level at all."""
     return percent <= HIGHEST_PERCENT and round(percent, 1) not in NOT_AVAILABLE_PERCENT
+
+
+def shows_level(percent: float | None) -> bool:
+    """Tell if a reading shows a level by itself. A tracker that has none sends next to nothing, 255 or the like."""
+    return percent is not None and percent > NEXT_TO_NOTHING_PERCENT and is_percentage(percent)
 
 
 class LevelAtMile(NamedTuple):

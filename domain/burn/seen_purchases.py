@@ -6,7 +6,7 @@ from itertools import islice
 from statistics import median
 from typing import NamedTuple
 
-from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, PURCHASE_PERCENT, is_percentage
+from domain.burn.levels import PURCHASE_PERCENT, shows_level
 from domain.roads import Point, great_circle_miles
 
 AT_PUMP_MILES = 0.75
@@ -73,11 +73,8 @@ def _stays(is_near: Sequence[bool]) -> list[tuple[int, int]]:
 
 
 def _readings(fixes: Sequence[PlacedFix], numbers: Iterable[int]) -> list[int]:
-    """The first of these fixes that have a level; a tracker that has no value sends next to nothing, 255 or the
-    like."""
-    sent = ((number, fixes[number].percent or 0.0) for number in numbers)
-    levels = (number for number, percent in sent if percent > NEXT_TO_NOTHING_PERCENT and is_percentage(percent))
-    return list(islice(levels, _READINGS))
+    """The first of these fixes that have a level."""
+    return list(islice((number for number in numbers if shows_level(fixes[number].percent)), _READINGS))
 
 
 def _median_percent(fixes: Sequence[PlacedFix], numbers: Iterable[int]) -> float:

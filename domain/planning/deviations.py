@@ -24,10 +24,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from domain.burn.levels import is_percentage
+from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, is_percentage
 from domain.clock import later
 from domain.planning.gauges import BELIEVABLE_RISE_PERCENT
-from domain.planning.second_readings import MOST_NEXT_TO_NOTHING_PERCENT
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import Array
 from domain.stations.corridor import StationPass, passes_by
@@ -69,7 +68,7 @@ def with_levels_of_gauge(
         percent = fix.fuel_percent
         if percent is not None:
             was_low = before is not None and before <= BELIEVABLE_RISE_PERCENT
-            shows_something = zero_counts or percent > MOST_NEXT_TO_NOTHING_PERCENT or was_low
+            shows_something = zero_counts or percent > NEXT_TO_NOTHING_PERCENT or was_low
             percent = percent if shows_something and is_percentage(percent) else None
             before = percent if percent is not None else before
         found.append(fix._replace(fuel_percent=percent))

@@ -11,12 +11,11 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.burn.levels import HIGHEST_PERCENT, NOT_AVAILABLE_PERCENT
+from domain.burn.levels import HIGHEST_PERCENT, NEXT_TO_NOTHING_PERCENT, NOT_AVAILABLE_PERCENT
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.planning.second_readings import (
-    MOST_NEXT_TO_NOTHING_PERCENT,
     CountedReadings,
     count_readings,
     zero_counts,
@@ -202,7 +201,7 @@ def _count(
         "back": back,
         "most": _MOST_READINGS,
         "searched": _MOST_SEARCHED,
-        "nothing": -1.0 if zero_is_level else MOST_NEXT_TO_NOTHING_PERCENT,
+        "nothing": -1.0 if zero_is_level else NEXT_TO_NOTHING_PERCENT,
         "highest": HIGHEST_PERCENT,
         "not_available": list(NOT_AVAILABLE_PERCENT),
     }

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.burn.levels import is_percentage
+from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, is_percentage
 from domain.lifecycle import Environment
 from domain.planning.gauges import (
     BELIEVABLE_RISE_PERCENT,
@@ -43,10 +43,6 @@ FILLED_UNSEEN_HOURS = 15 / 60
 
 CONFIRMED_AFTER = timedelta(seconds=10)
 """Shortest span of readings that confirm each other: a tracker that sends each second repeats its mistakes."""
-
-MOST_NEXT_TO_NOTHING_PERCENT = 1.0
-"""Highest level that counts as nothing, unless the tank was nearly empty before. Trackers without a gauge, or while
-they start, send 0, and some send shares of 1, where 0.62 means 62 % and 1 a full tank."""
 
 LEAST_BURNED_PERCENT = 2.0
 """Percent. A gauge that shows next to nothing while the truck burns this much does not work."""
@@ -82,7 +78,7 @@ def count_readings(
     for one in readings:
         if not is_percentage(one.percent):
             continue
-        shows_something = zero_counts or one.percent > MOST_NEXT_TO_NOTHING_PERCENT
+        shows_something = zero_counts or one.percent > NEXT_TO_NOTHING_PERCENT
         if not counted:
             counted = [one] if shows_something else []
         elif follows(counted[-1], one, time_explains=shows_something):
@@ -103,7 +99,7 @@ def count_readings(
 
 def _shows_nothing(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> bool:
     """True if the truck drove on with next to nothing in its tank by all its readings."""
-    if max((one.percent for one in readings), default=0.0) > MOST_NEXT_TO_NOTHING_PERCENT:
+    if max((one.percent for one in readings), default=0.0) > NEXT_TO_NOTHING_PERCENT:
         return False
     miles = sum(great_circle_miles(one.place, other.place) for one, other in pairwise(readings))
     return 100 * miles / mpg / capacity_gallons >= LEAST_BURNED_PERCENT

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from domain.burn.by_miles import DrivenWay, miles_driven, outlook_by_miles
 from domain.burn.fill_levels import arrives_below_reserve, needs_higher_level, sentence_of
-from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile, is_percentage
+from domain.burn.levels import LevelAtMile, shows_level
 from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Fill, Outlook, PlannedBurn, look_ahead, reason_of
 from domain.burn.stored_figures import figure_for_plan
 from domain.database.connections import Connection, Tenant, as_array
@@ -182,8 +182,7 @@ def _fuel_ahead(
 
 def _sends_levels(trip: FuelOfTrip, fixes: Sequence[TrackedFix]) -> bool:
     """The reading that the plan began with does not count."""
-    sent = (one.fuel_percent or 0.0 for one in fixes if one.recorded_at > trip.as_of)
-    return any(percent > NEXT_TO_NOTHING_PERCENT and is_percentage(percent) for percent in sent)
+    return any(shows_level(one.fuel_percent) for one in fixes if one.recorded_at > trip.as_of)
 
 
 def fuel_by_miles(
