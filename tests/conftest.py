@@ -166,7 +166,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     starts them."""
     for item in items:
         if isinstance(item, pytest.Function) and (
-            _SERVERS & (set(item.fixturenames) - _parameters_of(item)) or _starts_servers(item.module)
+            _FIXTURES_WITH_SERVERS & (set(item.fixturenames) - _parameters_of(item)) or _starts_servers(item.module)
         ):
             item.add_marker(pytest.mark.servers)
     if seed := config.getoption("--random-order"):
@@ -175,8 +175,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _spread_waiting(items)
 
 
-_SERVERS = {"settings", "redis", "server", "cells"}
-"""Fixtures with servers."""
+_FIXTURES_WITH_SERVERS = {"settings", "redis", "server", "cells"}
 
 
 def _parameters_of(test: pytest.Function) -> set[str]:

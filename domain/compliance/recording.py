@@ -65,7 +65,8 @@ _STORE = Command(
     ON CONFLICT (route_id, number) DO NOTHING
     """
 )
-"""A driver who was erased since the trip has no names, and his stops stay away: they would be deleted with him."""
+"""An erasure deletes the stops of a driver, so none are stored for one who was erased since the trip. He has no
+names."""
 
 
 def record_trip(connection: Connection, trip: EndedTrip, *, now: datetime) -> int:

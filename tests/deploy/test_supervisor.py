@@ -161,7 +161,7 @@ def watched(supervisor: Supervisor, until: Callable[[], bool]) -> None:
 
 
 def test_the_others_go_on_while_the_machine_refuses_to_start_one_again(tmp_path: Path) -> None:
-    """Without its folder of logs, memory, processes or files."""
+    """It refuses where the folder of logs is gone, as without memory, processes or files."""
     logs, lines = tmp_path / "logs", list[str]()
     logs.mkdir()
     supervisor = Supervisor(lines.append)
