@@ -79,8 +79,8 @@ def test_the_pinned_packages_need_no_others() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_pip_that_installs_them_is_pinned_too() -> None:
-    assert pins("pip").keys() == {"pip"}
+def test_the_uv_that_installs_them_is_pinned_too() -> None:
+    assert pins("uv").keys() == {"uv"}
 
 
 def test_the_tests_run_with_the_files_that_users_install() -> None:

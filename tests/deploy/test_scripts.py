@@ -45,11 +45,11 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def install_for_users(clone: Path) -> None:
     """Installs the packages that users get, and no other, from our own environment: CI has fetched them by the same
-    script. It is left to the clone to install itself."""
+    script. It is left to the clone to install itself: by pip, as where uv cannot, for uv's program is not linked."""
     venv.create(clone / ".venv", symlinks=True)
     pins = (clone / "deploy" / "requirements" / "embedded.txt").read_text()
     pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)", pins, re.MULTILINE))
-    for name in ("pip", *pinned):
+    for name in ("pip", "uv", *pinned):
         with suppress(PackageNotFoundError):  # some are for other systems
             package = distribution(name)
             assert package.version == pinned.get(name, package.version), name
