@@ -76,7 +76,7 @@ class Request:
                 if _REQUEST_ID.fullmatch(given):
                     self.id = given
             elif name == b"if-none-match":
-                self.if_none_match = value
+                self.if_none_match = value if self.if_none_match is None else value + b"," + self.if_none_match
             elif name == b"traceparent":
                 traceparents.append(value)
         if bearer is not None:
