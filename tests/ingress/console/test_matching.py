@@ -28,9 +28,16 @@ def hold(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any) -
     return route_id
 
 
-def mapping(fleet: Fleet, value: str, *, kind: str = "unit_number", target: UUID | None = None) -> Fields:
+def mapping(
+    fleet: Fleet, value: str, *, kind: str = "unit_number", target: UUID | None = None, was: UUID | None = None
+) -> Fields:
     """The fields of the form that maps."""
-    return {"kind": kind, "value": quote(value, safe=""), "target_id": shown_id("veh", target or fleet.trucks[0])}
+    return {
+        "kind": kind,
+        "value": quote(value, safe=""),
+        "was": shown_id("veh", was) if was else "",
+        "target_id": shown_id("veh", target or fleet.trucks[0]),
+    }
 
 
 def test_the_reference_that_most_routes_wait_for_comes_first(world: World) -> None:
@@ -301,13 +308,35 @@ def test_mappings_are_searched_changed_and_removed(world: World) -> None:
     assert "BIG-ONE → 101" in words(browser.look("/mappings/vehicles", q="101"))
     assert "No mapping contains" in words(browser.look("/mappings/vehicles", q="small"))
 
-    browser.submit("/matching/vehicles/map", **mapping(fleet, "BIG-ONE", target=fleet.trucks[1]))
+    browser.submit("/matching/vehicles/map", **mapping(fleet, "BIG-ONE", target=fleet.trucks[1], was=fleet.trucks[0]))
     assert "BIG-ONE → 102" in words(browser.look("/mappings/vehicles"))
 
-    gone: Fields = {"kind": "unit_number", "value": "BIG-ONE"}
+    gone: Fields = {"kind": "unit_number", "value": "BIG-ONE", "was": shown_id("veh", fleet.trucks[1])}
     assert browser.submit("/mappings/vehicles/remove", **gone).headers["location"] == "/mappings/vehicles?done=removed"
     assert "There is no mapping yet" in words(browser.look("/mappings/vehicles"))
-    assert browser.submit("/mappings/vehicles/remove", **gone).status_code == 404
+    again = browser.submit("/mappings/vehicles/remove", **gone)
+    assert (again.status_code, "Somebody else has changed the mapping" in again.text) == (409, True)
+
+
+def test_no_mapping_of_a_colleague_is_replaced_or_removed_unseen(world: World) -> None:
+    fleet = world.new_fleet()
+    hold(world, fleet, vehicle={"unitNumber": "TRUCK-0101"})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    assert 'name="was" value=""' in browser.look("/matching/vehicles")
+    with world.database.transaction() as connection:
+        store_mapping(connection, fleet.company_id, "unit_number", "TRUCK-0101", fleet.trucks[1])
+
+    late: Fields = mapping(fleet, "TRUCK-0101")
+    assert browser.submit("/matching/vehicles/map", **late).status_code == 409
+    assert browser.submit("/matching/vehicles/new", **late, unit_number="TRUCK-0101").status_code == 409
+    assert (
+        browser.submit("/mappings/vehicles/remove", **mapping(fleet, "TRUCK-0101", was=fleet.trucks[0])).status_code
+        == 409
+    )
+    assert "TRUCK-0101 → 102" in words(browser.look("/mappings/vehicles"))
+
+    same = mapping(fleet, "TRUCK-0101", target=fleet.trucks[1])
+    assert browser.submit("/matching/vehicles/map", **same).status_code == 303, "what the colleague has done, too"
 
 
 def test_routes_records_and_mappings_of_another_company_are_not_found(world: World) -> None:

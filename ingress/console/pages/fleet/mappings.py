@@ -5,8 +5,9 @@ from starlette.responses import Response
 from domain.accounts.users import MAY_MATCH
 from domain.audit.entries import Actor
 from domain.fleet.mappings import KIND_NAMES, list_mappings, remove_mapping
+from domain.fleet.records import ID_KIND
 from ingress.console.addresses import action_at, page_at
-from ingress.console.pages.fleet.matching import kind_of, matched_of
+from ingress.console.pages.fleet.matching import kind_of, matched_of, require_shown_mapping
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page, see_other
 
@@ -27,6 +28,7 @@ def show(page: Page) -> Response:
         "mappings.html",
         section="mappings",
         matched=matched,
+        id_kind=ID_KIND[matched],
         mappings=found[:_PAGE_SIZE],
         has_more=len(found) > _PAGE_SIZE,
         page_number=number,
@@ -39,6 +41,7 @@ def show(page: Page) -> Response:
 def remove(page: Page, by: Actor) -> Response:
     matched = matched_of(page)
     kind, value = kind_of(page, matched), page.form.packed("value")
+    require_shown_mapping(page, matched, kind, value)
     if not remove_mapping(page.connection, page.company_id, kind, value, by):
         raise not_found()
     return see_other(f"/mappings/{matched}s?done=removed")

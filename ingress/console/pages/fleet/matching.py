@@ -6,18 +6,19 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from domain.accounts.companies import lock_company
 from domain.accounts.users import MAY_MATCH
 from domain.audit.entries import Actor
 from domain.contract.checking import Invalid, read_query
 from domain.fleet.api_lists import FleetRecord, list_records
 from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Likeness, Suggestion
-from domain.fleet.mappings import KIND_NAMES
+from domain.fleet.mappings import KIND_NAMES, mappings_of
 from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.records import ID_KIND
 from domain.fleet.shared_spellings import Spelled, Spelling, shared_spellings
 from domain.fleet.vehicles import VehicleRow
-from domain.ids import read_id
+from domain.ids import read_id, shown_id
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
@@ -65,6 +66,11 @@ def show(page: Page) -> Response:
     number = page.form.number("page")
     likeness = _likeness(waiting, records)
     shown = found[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
+    targets = mappings_of(page.connection, page.company_id, matched, [reference.value for reference in shown])
+
+    def was(reference: WaitingReference) -> str:
+        return _target_shown(matched, targets.get((reference.kind, reference.value)))
+
     return page.render(
         "matching.html",
         section="matching",
@@ -81,6 +87,7 @@ def show(page: Page) -> Response:
         together=_together(waiting, likeness) if not text and number == 0 else {},
         most_together=_MOST_TOGETHER,
         seen=_seen,
+        was=was,
         done=f"{counted(mapped, matched)} mapped. The routes that waited are being imported." if mapped else "",
     )
 
@@ -127,6 +134,7 @@ def candidates(page: Page) -> Response:
         id_kind=ID_KIND[matched],
         kind=kind,
         value=value,
+        was=page.form.text("was"),
         candidates=_search(records, kind, text),
         text=text,
     )
@@ -151,8 +159,28 @@ def map_reference(page: Page, by: Actor) -> Response:
     target_id = read_id(ID_KIND[matched], page.form.text("target_id"))
     if not value or target_id is None:
         raise not_found()
+    require_shown_mapping(page, matched, kind, value, to=target_id)
     waiting = fleet_changes.add_mapping(page.connection, page.company_id, kind, value, target_id, by)
     return _watch(page, matched, kind, value, waiting)
+
+
+def require_shown_mapping(
+    page: Page, matched: Matched, kind: MappingKind, value: str, *, to: UUID | None = None
+) -> None:
+    """Check that the reference is still mapped as the form's page shows it, or `to` that record already. Raises
+    Refused: somebody else has mapped it in the meantime."""
+    lock_company(page.connection, page.company_id)
+    now = mappings_of(page.connection, page.company_id, matched, [value]).get((kind, value))
+    if _target_shown(matched, now) != page.form.text("was") and (now is None or now != to):
+        raise Refused(
+            409,
+            "Somebody else has changed the mapping of this reference in the meantime",
+            "Nothing was changed. Look at it on the page Mappings, and change it there.",
+        )
+
+
+def _target_shown(matched: Matched, target_id: UUID | None) -> str:
+    return shown_id(ID_KIND[matched], target_id) if target_id else ""
 
 
 def _seen(spelled: Sequence[Spelled]) -> str:
@@ -189,6 +217,7 @@ def make_record(page: Page, by: Actor) -> Response:
         row = read_query(given, VehicleRow) if matched == "vehicle" else read_query(given, DriverRow)
     except Invalid as invalid:
         raise Refused(400, f"This is no {matched} yet", f"{invalid}. Go back and correct it.") from None
+    require_shown_mapping(page, matched, kind, value)
     waiting = fleet_changes.make_record(
         page.connection, page.company_id, kind, value, row, by, contacts=page.console.contacts
     )
