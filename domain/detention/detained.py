@@ -54,8 +54,9 @@ _IS_FOUND = f"coalesce(d.is_detained AND d.free_minutes = {_FREE_MINUTES}, false
 def _free_until(place: str, free_minutes: str) -> str:
     """SQL of the end of the free time of a visit `v` of a route `r`, as `free_time_of` has it."""
     opens_at = f"({place}->'arrivalWindow'->>'start')::timestamptz"
+    began_at = "(SELECT first.arrived_at FROM visits first WHERE first.route_id = v.route_id AND first.stop = 0)"
     return f"""greatest(greatest(v.arrived_at, {opens_at}) + make_interval(secs => {free_minutes} * 60),
-                 CASE WHEN v.stop = 0 AND {opens_at} IS NULL THEN r.scheduled_start END)"""
+                 CASE WHEN {opens_at} IS NULL AND v.arrived_at = {began_at} THEN r.scheduled_start END)"""
 
 
 _FREE_TIME_OVER = Statement(

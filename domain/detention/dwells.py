@@ -125,7 +125,7 @@ def read_dwell(
     if visit.departed_at is None and row.status in _ENDED:
         visit = with_departure(point, visit, fixes, radius_meters)
     opens_at, closes_at = _window(place)
-    starts_at = row.scheduled_start if stop == 0 else None
+    starts_at = row.scheduled_start if 0 in visits and _is_one_arrival(visits, 0, stop) else None
     is_hidden = (row.departure_evidence or {}).get("source") == IMPLIED or (
         row.vehicle_id is not None and proven_until(connection, tenant, row.vehicle_id, visit) != visit.departed_at
     )

@@ -40,7 +40,7 @@ def free_time_of(
     starts_at: datetime | None = None,
 ) -> FreeTime:
     """The free time of a stop with an appointment from `opens_at` to `closes_at`; None where there is no such limit.
-    `starts_at` is the start of the route at its first stop, and None at the others."""
+    `starts_at` is the start of the route at its first place, and None at the others."""
     counts_from = arrived_at if opens_at is None else max(arrived_at, opens_at)
     ends_at = later(counts_from, timedelta(minutes=free_minutes))
     if starts_at is not None and opens_at is None:

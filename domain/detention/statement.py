@@ -13,8 +13,8 @@ _When = Callable[[datetime], str]
 _TITLE = "Statement of time at a stop"
 _RULE = (
     "Free time counts from the later of the arrival and the beginning of the appointment. A truck that comes early"
-    " waits until its appointment begins; that time is not counted. At the first stop of a route without an appointment"
-    " free time ends no earlier than the scheduled start. Time beyond the free time ends with the departure,"
+    " waits until its appointment begins; that time is not counted. At the first place of a route, free time without an"
+    " appointment ends no earlier than the scheduled start. Time beyond the free time ends with the departure,"
     " or with the last position at the stop."
 )
 

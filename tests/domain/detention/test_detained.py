@@ -360,6 +360,17 @@ def test_a_truck_that_parks_at_its_first_stop_overnight_is_kept_only_beyond_its_
     assert (truck.sweep(10.5), truck.dwell.free.ends_at, truck.dwell.minutes_beyond) == (1, start, 30)
 
 
+def test_so_is_a_truck_whose_first_place_is_that_of_two_stops(truck: Truck) -> None:
+    start = truck.arrived_at + timedelta(hours=10)
+    truck.push(stops=[JOLIET, {**JOLIET, "name": "Joliet dock 9"}, NEWARK], scheduledStart=start.isoformat())
+
+    truck.stand(9.8)
+    assert truck.sweep(9.8) == 0
+    second = read_dwell(truck.connection, truck.fleet.company_id, truck.route_id, 1, radius_meters=RADIUS)
+    assert second is not None
+    assert second.free.ends_at == start
+
+
 def test_a_truck_that_parked_there_and_leaves_in_time_is_looked_at_no_more(truck: Truck) -> None:
     truck.push(stops=[JOLIET, NEWARK], scheduledStart=(truck.arrived_at + timedelta(hours=10)).isoformat())
     truck.stand(9.8)
