@@ -126,9 +126,11 @@ def read_dwell(
         visit = with_departure(point, visit, fixes, radius_meters)
     opens_at, closes_at = _window(place)
     starts_at = row.scheduled_start if 0 in visits and _is_one_arrival(visits, 0, stop) else None
-    is_hidden = (row.departure_evidence or {}).get("source") == IMPLIED or (
-        row.vehicle_id is not None and proven_until(connection, tenant, row.vehicle_id, visit) != visit.departed_at
-    )
+    evidence = row.departure_evidence or {}
+    seen_until = datetime.fromisoformat(evidence["seenUntil"]) if "seenUntil" in evidence else None
+    until = proven_until(connection, tenant, row.vehicle_id, visit, seen_until)
+    is_hidden = evidence.get("source") == IMPLIED or until != visit.departed_at
+    stay = watched_stay(point, fixes, visit.departed_at, radius_meters)
     return Dwell(
         route_id=route_id,
         environment=row.environment,
@@ -148,7 +150,7 @@ def read_dwell(
         left_by=visit.departed_at if is_hidden else None,
         free_minutes=row.free_minutes,
         free=free_time_of(visit.arrived_at, opens_at, closes_at, row.free_minutes, starts_at=starts_at),
-        stay=watched_stay(point, fixes, visit.departed_at, radius_meters),
+        stay=stay._replace(last_at=stay.last_at or seen_until),
         signed_at=row.signed_at,
         reached_together=[other for other in sorted(visits) if other != stop and _is_one_arrival(visits, other, stop)],
     )

@@ -13,6 +13,7 @@ from domain.roads import Point, great_circle_miles
 from domain.telematics.arrivals import (
     DEPARTURE_MARGIN_METERS,
     DRIFT_METERS,
+    LONGEST_UNSEEN,
     METERS_PER_MILE,
     Fix,
     ManualStopEvent,
@@ -22,9 +23,6 @@ from domain.telematics.arrivals import (
 
 MOST_STAY_FIXES = 20_000
 """Most fixes of one stop that are read: a week of one every half minute."""
-
-LONGEST_UNSEEN = timedelta(minutes=15)
-"""After a longer silence the first fix outside does not show when the truck left."""
 
 
 class _StoredFix(NamedTuple):
@@ -62,13 +60,16 @@ _LAST_BEFORE = Scalar(
 )
 
 
-def proven_until(connection: Connection, tenant: Tenant, vehicle_id: UUID, visit: Visit) -> datetime | None:
+def proven_until(
+    connection: Connection, tenant: Tenant, vehicle_id: UUID | None, visit: Visit, stored: datetime | None = None
+) -> datetime | None:
     """The end of the stay as far as it is proven: the departure, or the truck's last fix before it where a silence
-    hides when it left. None without a departure. A departure stays whose fixes retention has deleted."""
+    hides when it left. None without a departure. `stored` is that fix by the evidence, which counts once retention has
+    deleted the fixes."""
     if visit.departed_at is None or isinstance(visit.departure, ManualStopEvent):
         return visit.departed_at
     asked = {"vehicle_id": vehicle_id, "since": visit.arrived_at, "before": visit.departed_at}
-    last = _LAST_BEFORE.first(connection, {**tenant._asdict(), **asked})
+    last = _LAST_BEFORE.first(connection, {**tenant._asdict(), **asked}) or stored
     return last if last is not None and visit.departed_at - last > LONGEST_UNSEEN else visit.departed_at
 
 

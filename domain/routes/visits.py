@@ -2,7 +2,7 @@
 
 The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. A manual stop event also
 has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. An implied departure has `"source": "implied"` and the
-`stop` that the truck had reached.
+`stop` that the truck had reached. A departure that a silence hides has `seenUntil`, the last fix before it.
 
 The visits of the fuel stops of the driver's plan stand in `routes.fuel_visits`, without evidence: they move nothing."""
 
@@ -24,9 +24,10 @@ IMPLIED = "implied"
 
 
 WITHOUT_EVIDENCE = f"""arrival_evidence = NULL,
-    departure_evidence = CASE WHEN departure_evidence->>'source' = '{IMPLIED}' THEN departure_evidence END"""
-"""SQL that forgets who or what showed the times of a visit. That nothing showed its departure stays: it would be taken
-for one that was seen."""
+    departure_evidence = CASE WHEN departure_evidence->>'source' = '{IMPLIED}' THEN departure_evidence
+        WHEN departure_evidence ? 'seenUntil' THEN departure_evidence || '{{"rule": "", "fixes": []}}' END"""
+"""SQL that forgets who or what showed the times of a visit. That nothing showed when it left stays: its departure would
+be taken for one that was seen."""
 
 
 class VisitRow(NamedTuple):
@@ -278,4 +279,5 @@ def _evidence(evidence: Evidence | ManualStopEvent | Implied | None) -> dict[str
         }
         for fix in evidence.fixes
     ]
-    return {"rule": evidence.rule, "fixes": fixes}
+    seen = {"seenUntil": evidence.seen_until} if evidence.seen_until is not None else {}
+    return {"rule": evidence.rule, "fixes": fixes, **seen}

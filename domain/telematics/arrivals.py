@@ -61,6 +61,8 @@ FURTHEST_AHEAD = timedelta(minutes=5)
 SAME_PLACE_METERS = 50.0
 """Consecutive stops within this distance are one place, reached and left together."""
 STALE_DRAFT_AFTER = timedelta(hours=24)
+LONGEST_UNSEEN = timedelta(minutes=15)
+"""After a longer silence the first fix outside does not show when the truck left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class Evidence(NamedTuple):
 
     rule: str
     fixes: tuple[Fix, ...]
+    seen_until: datetime | None = None
+    """The last fix before a departure that a silence hides; None for others."""
 
 
 class ManualStopEvent(NamedTuple):
@@ -210,6 +214,8 @@ class StopPlace:
     """True if one of them is beyond the drift of a parked truck."""
     seen: bool = False
     """True once a fix was inside the place."""
+    seen_until: datetime | None = None
+    """The fix before those outside; None where it is not known."""
 
     def is_left_by(self, fix: Fix, radius_meters: float) -> bool:
         """True if the fix is outside the radius, by any margin."""
@@ -238,10 +244,10 @@ def process_fixes(
     run: list[Fix] = []  # fixes in a row inside `run_place`
     standing: list[Fix] = []  # the last of them, if they are slow and lie near each other
     run_place: StopPlace | None = None
-    for fix in fixes:
+    for before, fix in zip([last_seen, *fixes], fixes, strict=False):
         for place in places:
             if place.stops[0] in known:
-                _process_departure(place, known, fix, radius_meters)
+                _process_departure(place, known, before, fix, radius_meters)
         here = _place_reached(places, known, fix, radius_meters)
         if not known:  # the trip has not begun
             if fix.recorded_at in before_import:  # the truck may be where another trip has brought it
@@ -354,7 +360,9 @@ def _arrival(run: Sequence[Fix], standing: Sequence[Fix]) -> Evidence | None:
     return None
 
 
-def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
+def _process_departure(
+    place: StopPlace, known: dict[int, Visit], before: Fix | None, fix: Fix, radius_meters: float
+) -> None:
     """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it. Where a
     dispatcher entered the arrival, the truck may still be on its way, or the place may be stored wrongly: it can leave
     only after a fix showed it there."""
@@ -369,8 +377,11 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
         return
     if not place.moved and (moved_at := _seen_to_move(place, known, fix, distance)) is not None:
         place.moved = True
-        place.outside = [one for one in place.outside if moved_at - one.recorded_at <= DEPARTED_AFTER]
+        while place.outside and moved_at - place.outside[0].recorded_at > DEPARTED_AFTER:
+            place.seen_until = place.outside.pop(0).recorded_at
     run = place.outside
+    if not run and before is not None:
+        place.seen_until = before.recorded_at
     run.append(fix)
     if not place.moved:
         return
@@ -380,6 +391,8 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
     elif run[-1].recorded_at - run[0].recorded_at >= DEPARTED_AFTER:
         evidence = Evidence("outside for 3 minutes", (run[0], run[-1]))
     if evidence is not None:
+        if place.seen_until is not None and run[0].recorded_at - place.seen_until > LONGEST_UNSEEN:
+            evidence = evidence._replace(seen_until=place.seen_until)
         for stop in place.stops:
             if stop in known:
                 known[stop] = replace(known[stop], departed_at=run[0].recorded_at, departure=evidence)

@@ -25,6 +25,7 @@ from domain.detention.statement import facts, pdf_statement
 from domain.housekeeping.retention import forget_evidence
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.visits import (
+    WITHOUT_EVIDENCE,
     JudgedStay,
     judge_detention_again,
     load_visits,
@@ -186,6 +187,17 @@ def test_a_silence_takes_no_minute_that_was_proven_before_it(truck: Truck) -> No
     assert truck.sweep(10.1) == 1
     assert truck.dwell.minutes_beyond == 30
     assert truck.told["Last seen at the stop"].startswith(f"{truck.arrived_at + timedelta(hours=3.5):%Y-%m-%d %H:%M}")
+
+
+def test_a_silence_proves_no_minute_once_positions_and_evidence_are_deleted(truck: Truck) -> None:
+    truck.stand(3.5)
+    truck.send([600, 602, 604], meters=90_000.0, speed_mph=60.0)
+    truck.connection.execute("DELETE FROM positions WHERE company_id = %s", (truck.fleet.company_id,))
+    assert truck.dwell.minutes_beyond == 30
+    truck.connection.execute(f"UPDATE visits SET {WITHOUT_EVIDENCE} WHERE route_id = %s", (truck.route_id,))
+
+    assert truck.dwell.minutes_beyond == 30
+    assert "at the latest" in truck.told["Departed"]
 
 
 def test_a_departure_of_which_the_positions_are_deleted_stays(truck: Truck) -> None:
