@@ -18,9 +18,11 @@ from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.detention.fixes_at_stop import last_fix_there, proven_until, read_fixes_since, with_departure
+from domain.driven_lanes.learning import LATE_FIXES
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
 from domain.routes.visits import IMPLIED, JudgedStay, judge_detention_again, load_visits, note_detention_judged
+from domain.telematics.arrivals import Visit
 
 FOUND_WITHIN = timedelta(days=7)
 """Arrivals longer ago are not looked at."""
@@ -144,7 +146,7 @@ def find_detained(connection: Connection, *, radius_meters: float, now: datetime
     since = now - FOUND_WITHIN
     _judge_changed_again(connection, since, now=now)
     for at_stop in _FREE_TIME_OVER.all(connection, {"since": since, "limit": limit}):
-        judged = _is_detained(connection, at_stop, radius_meters)
+        judged = _is_detained(connection, at_stop, radius_meters, now)
         if judged is not None:
             _store(connection, at_stop, judged, now=now)
             noted.append(JudgedStay(at_stop.route_id, at_stop.stop, at_stop.arrived_at, at_stop.departed_at))
@@ -175,9 +177,9 @@ def _row(at_stop: _AtStop) -> Iterator[object]:
     yield from (at_stop.arrived_at, at_stop.free_minutes, at_stop.free_until)
 
 
-def _is_detained(connection: Connection, at_stop: _AtStop, radius_meters: float) -> bool | None:
+def _is_detained(connection: Connection, at_stop: _AtStop, radius_meters: float, now: datetime) -> bool | None:
     """True if the truck was there when its free time ended. None while that is not known: fixes that are stored may not
-    have been compared with the stops yet."""
+    have been compared with the stops yet, and a tracker may still send those of its silence."""
     tenant = Tenant(at_stop.company_id, Environment(at_stop.environment))
     place = Point(at_stop.latitude, at_stop.longitude)
     visit = load_visits(connection, [at_stop.route_id])[at_stop.route_id][at_stop.stop]
@@ -192,4 +194,9 @@ def _is_detained(connection: Connection, at_stop: _AtStop, radius_meters: float)
             return None if is_followed or last is not None or not fixes else False
     until = proven_until(connection, tenant, at_stop.vehicle_id, visit)
     is_beyond = until is not None and until >= at_stop.free_until
-    return None if is_followed and not is_beyond else is_beyond
+    may_come = tenant.environment == Environment.LIVE and until != visit.departed_at and _is_lately(visit, now)
+    return None if (is_followed or may_come) and not is_beyond else is_beyond
+
+
+def _is_lately(visit: Visit, now: datetime) -> bool:
+    return visit.departed_at is not None and now - visit.departed_at < LATE_FIXES

@@ -172,12 +172,22 @@ def test_a_silence_in_which_a_truck_left_proves_no_minute(truck: Truck, is_last_
     if is_last_stop:
         truck.end_route()
 
-    assert truck.sweep(10.1) == 0
+    assert [truck.sweep(10.1), truck.sweep(10.2)] == [0, 0]
     assert not truck.is_to_judge
     assert events_of(truck.connection, endpoint.id) == []
     assert truck.dwell.minutes_beyond == 0
     assert "at the latest" in truck.told["Departed"]
     assert truck.dwell.stay.last_at == truck.arrived_at + timedelta(hours=1)
+
+
+def test_a_stop_is_judged_once_the_tracker_has_sent_the_fixes_of_its_silence(truck: Truck) -> None:
+    """Back in the net, a tracker sends where it is, and then what it kept meanwhile."""
+    truck.stand(1.0)
+    truck.send([600, 602, 604], meters=4_000.0, speed_mph=50.0)
+    assert truck.sweep(10.1) == 0
+
+    truck.send(range(70, 599, 10), meters=20.0)
+    assert (truck.sweep(10.13), truck.dwell.minutes_beyond) == (1, 420)
 
 
 def test_a_silence_takes_no_minute_that_was_proven_before_it(truck: Truck) -> None:
