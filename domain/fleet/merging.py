@@ -1,7 +1,7 @@
 """Merges rows of a CSV file into the stored vehicles or drivers: finds the record that a row means, and the changes
 that it makes. Rules only."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 from uuid import UUID
@@ -68,6 +68,8 @@ def merge_rows(
         except _Ambiguous as error:
             report.reject(number, str(error))
             continue
+        if record is not None and records.is_right(record, given):
+            del given[keys[1]]
         if record is None:
             record = Record(new_id(), dict.fromkeys(row.__struct_fields__) | given, before={})
             report.created += 1
@@ -210,6 +212,12 @@ class _Records:
 
     def _compared(self, key: str, value: CellValue) -> CellValue:
         return self.as_meant(value) if key == self._keys[1] else value
+
+    def is_right(self, record: Record, given: Mapping[str, CellValue]) -> bool:
+        """True if the row has the record's second key, which is stored as it is meant: the row may only misspell it."""
+        second = self._keys[1]
+        stored = record.values[second]
+        return stored is not None and stored == self.as_meant(stored) == self.as_meant(given.get(second))
 
     def as_meant(self, second: CellValue) -> CellValue:
         """A second key as it is compared."""

@@ -220,7 +220,8 @@ def test_a_vin_is_known_in_any_case_and_with_letters_for_its_digits(
     assert (stored.id, stored.vin) == (truck, "1XKAD49X0CJ000301")
     rows = csv_file("unit_number,vin", f"302,{vin}", f"101,{vin}")
     assert rejected(import_vehicles(connection, fleet.company_id, rows))[3].startswith(f"the vin {vin} is that of unit")
-    assert vehicles(connection, fleet)["302"].id == truck
+    stored = vehicles(connection, fleet)["302"]
+    assert (stored.id, stored.vin) == (truck, "1XKAD49X0CJ000301"), "the feed names it by the right VIN"
     with pytest.raises(AlreadyInFleet):
         store_vehicle(connection, fleet.company_id, VehicleRow(unit_number="303", vin="1XKAD49X0CJ000301"))
 
