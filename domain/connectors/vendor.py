@@ -117,10 +117,11 @@ class VendorPage(NamedTuple):
 
 
 class VendorAnswer(NamedTuple):
-    """An answer over HTTP; names of headers are in lower case."""
+    """An answer over HTTP."""
 
     status: int
     headers: Mapping[str, str]
+    """The headers, names in lower case. Values of one name are joined by a comma and a space."""
     body: bytes
 
 

@@ -137,8 +137,7 @@ class BoundedHttp:
                     read += chunk
                     pieces += 1
                     self._require_bounded(len(read), pieces)
-            names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-            return VendorAnswer(response.status, names, bytes(read))
+            return VendorAnswer(response.status, httpx.Headers(response.headers), bytes(read))
         finally:
             if connection.is_available():
                 self._idle = connection

@@ -20,6 +20,9 @@ _SESSION = "node0session"
 class Traccar(Vendor):
     email: str = "fleet@example.com"
     password: str = "password-of-the-test"
+    balancer: str = ""
+    """The cookie of a load balancer before Traccar, which leads every request without it to a server that does not know
+    the session."""
 
     def may_enter(self, request: Request) -> bool:
         if request.path == "/api/session":
@@ -27,14 +30,18 @@ class Traccar(Vendor):
             return request.query.get("token") == self.token or (
                 form.get("email") == self.email and form.get("password") == self.password
             )
-        return request.headers.get(
-            "authorization"
-        ) == f"Bearer {self.token}" or f"JSESSIONID={_SESSION}" in request.headers.get("cookie", "")
+        if request.headers.get("authorization") == f"Bearer {self.token}":
+            return True
+        cookies = request.headers.get("cookie", "").split("; ")
+        return {f"JSESSIONID={_SESSION}", *filter(None, [self.balancer])} <= set(cookies)
 
     def answer(self, request: Request) -> Answer:
         match request.path:
             case "/api/session":
-                return Answer({"id": 1, "email": self.email}, headers={"Set-Cookie": f"JSESSIONID={_SESSION}; Path=/"})
+                headers = {"Set-Cookie": f"JSESSIONID={_SESSION}; Path=/"}
+                if self.balancer:
+                    headers["set-cookie"] = f"{self.balancer}; Expires=Sat, 05 Dec 2026 20:00:00 GMT; Path=/"
+                return Answer({"id": 1, "email": self.email}, headers=headers)
             case "/api/positions":
                 return Answer([self._position(fix) for fix in self.newest()])
             case "/api/devices":

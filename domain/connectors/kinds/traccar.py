@@ -17,6 +17,7 @@ Positions have ids that count up. A Traccar that is set up anew begins at 1 agai
 cursor, all positions are new.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -62,12 +63,16 @@ _PLACE_HOLDS = timedelta(minutes=1)
 _NAMES_HOLD_SECONDS = 600.0
 """Time for which names count. A device may move to another truck and get its name."""
 
+_COOKIE = re.compile(r"(?:^|, )([^\s;,=]+=[^;,]*)")
+"""A cookie among several, whose dates have commas, too. A load balancer before Traccar sets its own, and has to get
+them back."""
+
 TOKEN_HEADER = "x-fuelroute-token"  # noqa: S105 (the name of a header)
 
 
 class _Session(NamedTuple):
     url: str
-    cookie: str
+    cookies: str
 
 
 class Traccar(Vendor):
@@ -147,11 +152,11 @@ class Traccar(Vendor):
             return await self._list(url, {"Authorization": f"Bearer {token}"}, http)
         if self._session is not None and self._session.url == access.url:
             try:
-                return await self._list(url, {"Cookie": self._session.cookie}, http)
+                return await self._list(url, {"Cookie": self._session.cookies}, http)
             except VendorRefusal:  # sessions end
                 self._session = None
         self._session = await self._sign_in(access, http)
-        return await self._list(url, {"Cookie": self._session.cookie}, http)
+        return await self._list(url, {"Cookie": self._session.cookies}, http)
 
     async def _list(self, url: str, headers: Mapping[str, str], http: VendorHttp) -> list[Any]:
         answer = await http.get(url, headers={**headers, "Accept": "application/json"})
@@ -168,10 +173,10 @@ class Traccar(Vendor):
             headers={"Content-Type": "application/x-www-form-urlencoded"},
             body=urlencode(form).encode(),
         )
-        cookie = answer.headers.get("set-cookie", "").partition(";")[0]
-        if not cookie.startswith("JSESSIONID="):
+        cookies = _COOKIE.findall(answer.headers.get("set-cookie", ""))
+        if not any(one.startswith("JSESSIONID=") for one in cookies):
             raise UnreadableAnswer(self.title)
-        return _Session(access.url, cookie)
+        return _Session(access.url, "; ".join(cookies))
 
     def verify(self, request: InboundRequest, access: Access, *, now: datetime) -> None:
         """Checks our token in a header (`forward.header`) or in the address, since Traccar signs nothing. Raises

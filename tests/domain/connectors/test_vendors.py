@@ -1,4 +1,4 @@
-"""Motive, Geotab and ELD gateways: from fakes of them over real HTTP into the tables, with their faults."""
+"""Motive, Geotab, Traccar and ELD gateways: from fakes of them over real HTTP into the tables, with their faults."""
 
 import asyncio
 import pkgutil
@@ -14,6 +14,7 @@ from domain.connectors.connectors import UnusableConnector
 from domain.connectors.kinds.eld import EldGateway
 from domain.connectors.kinds.geotab import Geotab as GeotabVendor
 from domain.connectors.kinds.motive import Motive as MotiveVendor
+from domain.connectors.kinds.traccar import Traccar as TraccarVendor
 from domain.connectors.leases import ConnectorRow
 from domain.connectors.values import moment_or_none
 from domain.connectors.vendor import (
@@ -23,6 +24,7 @@ from domain.connectors.vendor import (
     UnreadableAnswer,
     VendorFault,
     VendorHurried,
+    VendorPage,
     VendorRefusal,
 )
 from domain.connectors.vendor_http import BoundedHttp
@@ -33,6 +35,7 @@ from tests.rows import named
 from tests.vendors.eld import running_eld
 from tests.vendors.geotab import Geotab, running_geotab
 from tests.vendors.motive import Motive, running_motive
+from tests.vendors.traccar import running_traccar
 from tests.vendors.vendor import Fault, Vendor
 
 KINDS = ("motive", "geotab", "eld")
@@ -275,6 +278,28 @@ def test_geotab_cannot_send_us_to_a_server_that_is_not_its_own(
     lease = lease_of(connection, fleet, Setting("geotab", geotab, geotab_credentials(geotab), geotab.url), now)
     with pytest.raises(VendorFault, match="not its own"):
         polled(lease, None)
+
+
+# --- Traccar -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("balancer", ["", "AWSALB=q/Zx+1=="])
+def test_a_session_of_traccar_holds_behind_a_load_balancer_with_a_cookie_of_its_own(balancer: str) -> None:
+    """Application Load Balancers of AWS add a cookie behind that of the server, with a date that has a comma:
+    docs.aws.amazon.com/elasticloadbalancing, "Sticky sessions"."""
+
+    async def poll(access: Access) -> VendorPage:
+        http = BoundedHttp(allowed=LOOPBACK)
+        try:
+            return await TraccarVendor().poll(None, access, http)
+        finally:
+            await http.close()
+
+    with running_traccar() as traccar:
+        traccar.balancer = balancer
+        report(traccar, datetime.now(UTC))
+        page = asyncio.run(poll(Access(traccar.url, {"email": traccar.email, "password": traccar.password})))
+    assert len(page.fixes) == 1
 
 
 # --- ELD gateways ------------------------------------------------------------------------------------------------
