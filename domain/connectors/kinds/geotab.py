@@ -6,6 +6,8 @@
 - `LogRecord` has `device`, `dateTime`, `latitude`, `longitude` and `speed` in km/h; `StatusData` of
   `DiagnosticFuelLevelId` has `data` in percent: the same reference. They are two feeds with a version each. The cursor
   holds both, so it is stored with the positions that it brought. A fix gets the level that was measured nearest to it.
+- `Get` gives 5,000 records and does not say that there are more; `sort` by `id` with `offset`, the last id, gives the
+  next ones: captured in DESIGN.md of github.com/andrewjordan3/fleetpull.
 
 The client opens connections that know neither judged addresses nor a bound on bytes. So its serializer of questions and
 its errors are used, over our own connections. A cursor belongs to its database: another one begins anew.
@@ -51,6 +53,12 @@ _RESULTS = 2_000
 
 _BEGIN = timedelta(minutes=15)
 """Age of the oldest records in the first page."""
+
+_MOST_OF_GET = 5_000
+"""Most devices in an answer. Geotab leaves the others out and does not say so; retired ones count, too."""
+
+_MOST_ANSWERS = 20
+"""Most answers with devices that are asked for in a row."""
 
 _NAMES_AGAIN_SECONDS = 600.0
 _NAMES_HOLD_SECONDS = 3600.0
@@ -131,13 +139,27 @@ class Geotab(Vendor):
         minutes, and each hour: a device may move to another truck and get its name."""
         age = time.monotonic() - self._named_at
         if age > _NAMES_HOLD_SECONDS or (keys - self._vehicles.keys() and age > _NAMES_AGAIN_SECONDS):
-            fields = {"fields": ["id", "name", *_VINS], "isIncluded": True}
-            devices = await self._call("Get", {"typeName": "Device", "propertySelector": fields}, access, http)
-            if not isinstance(devices, list):
-                raise UnreadableAnswer(self.title)
+            devices = await self._devices(access, http)
             self._vehicles = {one.key: one for one in map(_vehicle_of, devices) if one is not None}
             self._named_at = time.monotonic()
         return [self._vehicles.get(key, VendorVehicle(key)) for key in sorted(keys)]
+
+    async def _devices(self, access: Access, http: VendorHttp) -> list[Any]:
+        """All devices. If one answer cannot have them all, they are asked for in the order of their ids, each time
+        behind the last one."""
+        fields = {"fields": ["id", "name", *_VINS], "isIncluded": True}
+        params: dict[str, Any] = {"typeName": "Device", "propertySelector": fields}
+        devices: list[Any] = []
+        for _ in range(_MOST_ANSWERS):
+            part = await self._call("Get", params, access, http)
+            if not isinstance(part, list):
+                raise UnreadableAnswer(self.title)
+            devices += part
+            if len(part) < _MOST_OF_GET:
+                break
+            last = at_path(part[-1], "id") if "sort" in params else None
+            params |= {"resultsLimit": _MOST_OF_GET, "sort": {"sortBy": "id", "sortDirection": "asc", "offset": last}}
+        return devices
 
     async def _call(self, method: str, params: Mapping[str, Any], access: Access, http: VendorHttp) -> Any:
         """A call in the session, which is opened again once if Geotab has ended it."""

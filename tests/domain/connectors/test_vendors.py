@@ -271,6 +271,20 @@ def test_geotab_s_session_is_made_anew_when_it_has_ended(
     assert len(polled(lease, None, vendor).fixes) == 2
 
 
+def test_geotab_s_devices_are_all_named_though_it_leaves_some_out_of_an_answer(
+    connection: Connection, fleet: Fleet, now: datetime, geotab: Geotab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5,000 in an answer, retired ones among them; the others had no name and no VIN, and matched no truck."""
+    lease = lease_of(connection, fleet, Setting("geotab", geotab, geotab_credentials(geotab), geotab.url), now)
+    monkeypatch.setattr("domain.connectors.kinds.geotab._MOST_OF_GET", 2)
+    geotab.most_of_get = 2
+    numbers = ["101", "102", "103", "104", "105"]
+    for number in numbers:
+        geotab.report(number, JOLIET["latitude"], JOLIET["longitude"])
+    assert [one.name for one in polled(lease, None).vehicles] == numbers
+    assert len([one for one in geotab.requests if b'"Device"' in one.body]) == 4
+
+
 def test_geotab_cannot_send_us_to_a_server_that_is_not_its_own(
     connection: Connection, fleet: Fleet, now: datetime, geotab: Geotab
 ) -> None:
