@@ -106,7 +106,9 @@ def _result(document: Any) -> Answer:
 
 def _failed(name: str, message: str) -> Answer:
     errors = [{"name": name, "message": message}]
-    return Answer({"error": {"name": "JSONRPCError", "message": message, "errors": errors}})
+    data = {"id": "00000000-0000-0000-0000-000000000001", "type": name, "requestIndex": 0}
+    error = {"name": "JSONRPCError", "message": message, "code": -32000, "data": data, "errors": errors}
+    return Answer({"error": error})
 
 
 @contextmanager

@@ -2,15 +2,16 @@
 
 - JSON-RPC at `/apiv1`: `Authenticate`, `GetFeed` with `fromVersion` and `toVersion`, `Get` of `Device`; an error comes
   with status 200, `InvalidUserException` and `OverLimitException` among them:
-  geotab.github.io/sdk/software/api/reference, and the client `mygeotab` (api.py, exceptions.py).
+  geotab.github.io/sdk/software/api/reference, and the client `mygeotab` (api.py, exceptions.py). Its name stands in
+  `data.type`, and mostly again in `errors`: captures in tests of github.com/andrewjordan3/fleetpull, and public guides.
 - `LogRecord` has `device`, `dateTime`, `latitude`, `longitude` and `speed` in km/h; `StatusData` of
   `DiagnosticFuelLevelId` has `data` in percent: the same reference. They are two feeds with a version each. The cursor
   holds both, so it is stored with the positions that it brought. A fix gets the level that was measured nearest to it.
 - `Get` gives 5,000 records and does not say that there are more; `sort` by `id` with `offset`, the last id, gives the
   next ones: captured in DESIGN.md of github.com/andrewjordan3/fleetpull.
 
-The client opens connections that know neither judged addresses nor a bound on bytes. So its serializer of questions and
-its errors are used, over our own connections. A cursor belongs to its database: another one begins anew.
+The client opens connections that know neither judged addresses nor a bound on bytes. So its serializer of questions is
+used, over our own connections. A cursor belongs to its database: another one begins anew.
 """
 
 import re
@@ -202,8 +203,7 @@ class _Failed(VendorFault):
 
 async def _exchange(server: str, method: str, params: Mapping[str, Any], http: VendorHttp) -> Any:
     """One call. Raises VendorFault if it fails; the connector shows the fault."""
-    from mygeotab.exceptions import MyGeotabException  # here: it takes long to load, and few processes need it
-    from mygeotab.serializers import json_serialize
+    from mygeotab.serializers import json_serialize  # here: it takes long to load, and few processes need it
 
     body = json_serialize({"id": -1, "method": method, "params": params})
     headers = {"Content-Type": "application/json; charset=UTF-8"}
@@ -212,11 +212,17 @@ async def _exchange(server: str, method: str, params: Mapping[str, Any], http: V
     try:
         if "error" not in document:
             return document["result"]
-        name = str(MyGeotabException(document["error"]).name)[:100]
+        error = document["error"]
+        name = str(at_path(error, "data", "type") or error["errors"][0]["name"])[:100]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError):
         raise UnreadableAnswer(Geotab.title) from None
-    if name in ("InvalidUserException", "DbUnavailableException", "SecurityException"):
+    if name in ("InvalidUserException", "SecurityException"):
         raise VendorRefusal(f"Geotab does not take the credentials ({name})")
+    if name == "DbUnavailableException":
+        raise VendorRefusal(
+            f"the database is not available at Geotab ({name})",
+            what_to_do="nothing, if it was there before: Fuelroute tries again by itself; else check its name",
+        )
     if name == "OverLimitException":
         wait = wait_or_none(answer.headers.get("retry-after")) or _WAIT_SECONDS
         raise VendorHurried("Geotab asks to be asked less often", wait)

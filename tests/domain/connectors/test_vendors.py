@@ -29,6 +29,7 @@ from domain.connectors.vendor import (
 )
 from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection
+from tests.domain.connectors.cases import Answers
 from tests.domain.connectors.helpers import LOOPBACK, added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
@@ -269,6 +270,29 @@ def test_geotab_s_session_is_made_anew_when_it_has_ended(
     geotab.session = "session-2"
     report(geotab, datetime.now(UTC))
     assert len(polled(lease, None, vendor).fixes) == 2
+
+
+@pytest.mark.parametrize("form", ["both", "data", "errors"])
+@pytest.mark.parametrize(
+    ("name", "fault", "what_to_do"),
+    [
+        ("InvalidUserException", VendorRefusal, "make a new token"),
+        ("DbUnavailableException", VendorRefusal, "nothing, if it was there before"),
+        ("OverLimitException", VendorHurried, "nothing"),
+        ("GenericException", VendorFault, "nothing"),
+    ],
+)
+def test_geotab_s_errors_are_told_apart_wherever_their_name_stands(
+    form: str, name: str, fault: type[VendorFault], what_to_do: str
+) -> None:
+    """Guides of public clients show `data.type` alone: a session that had ended was never made anew."""
+    named: dict[str, Any] = {"data": {"type": name}, "errors": [{"name": name, "message": "no"}]}
+    error = named if form == "both" else {form: named[form]}
+    session = {"result": {"credentials": {"sessionId": "s"}, "path": "ThisServer"}}
+    access = Access("http://vendor", {"database": "d", "username": "u", "password": "p"})
+    with pytest.raises(fault, match=name if fault is not VendorHurried else "less often") as raised:
+        asyncio.run(GeotabVendor().poll(None, access, Answers([session, {"error": {"message": "no", **error}}])))
+    assert raised.value.what_to_do.startswith(what_to_do)
 
 
 def test_geotab_s_devices_are_all_named_though_it_leaves_some_out_of_an_answer(
