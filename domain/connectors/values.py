@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from domain import clock
 from domain.connectors.vendor import UnreadableAnswer
 
 Document = Any
@@ -101,9 +102,11 @@ def percent_or_none(value: object) -> float | None:
 
 
 def wait_or_none(text: str | None) -> float | None:
-    """The seconds of a Retry-After, with fractions as Samsara sends them. None for 0, which says nothing of how long to
-    wait, and for a day and more, a date, or no number."""
+    """The seconds of a Retry-After, with fractions as Samsara sends them, or until its date. None for 0, which says
+    nothing of how long to wait, and for a day and more, a date that is over, or neither of both."""
     seconds = number_or_none(text)
+    if seconds is None and (at := moment_or_none(text)) is not None:
+        seconds = (at - clock.now()).total_seconds()
     return seconds if seconds is not None and 0 < seconds < 86_400 else None
 
 

@@ -19,6 +19,7 @@ from domain.accounts.contact_urls import InCabContact, InCabVendor
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.connectors.answer_readers import TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
+from domain.connectors.values import wait_or_none
 from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.ids import read_id
@@ -33,6 +34,8 @@ _MOST_LISTED_BYTES = 16 << 20
 _MOST_LISTED_VALUES = 500_000
 """Most values in a list of messages, counted before it is decoded: each message has some ten."""
 _LONGEST_WAIT_SECONDS = 3600.0
+_WAIT_SECONDS = 60.0
+"""The wait where a vendor does not say for how long."""
 _NAMES = {InCabVendor.SAMSARA: "Samsara", InCabVendor.MOTIVE: "Motive"}
 _MESSAGE_LINE = re.compile(r"Message (msg_[0-9a-z]+)")
 _ASK_THE_DRIVER = "the message may have arrived: ask the driver, and send it again only if it did not"
@@ -204,8 +207,9 @@ def _fault_of_answer(answer: GatewayAnswer | Fault, name: str, question: str) ->
 
 def _wait_seconds(answer: GatewayAnswer) -> float:
     """The Retry-After of an answer in seconds, at most an hour."""
+    given = answer.headers.get("Retry-After", "0")
     try:
-        seconds = float(answer.headers.get("Retry-After", "0"))
-    except ValueError:  # a date
-        return 60.0
+        seconds = float(given)
+    except ValueError:
+        seconds = wait_or_none(given) or _WAIT_SECONDS  # until its date
     return max(0.0, min(_LONGEST_WAIT_SECONDS, seconds))  # in this order for NaN

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain import clock
 from domain.connectors import values
 from domain.connectors.values import (
     is_false,
@@ -119,7 +120,16 @@ def test_numbers_may_be_texts_and_out_of_range_is_none() -> None:
 def test_only_a_wait_of_less_than_a_day_counts() -> None:
     """A vendor that asks for no wait at all would be asked twice a second, and one that asks for years never."""
     assert (wait_or_none("30"), wait_or_none("0.2")) == (30, 0.2)
-    for odd in (None, "", "0", "-1", "86400", "9" * 400, "nan", "Wed, 25 Nov 2026 20:06:07 GMT"):
+    for odd in (None, "", "0", "-1", "86400", "9" * 400, "nan", "soon", "Wed, 25 Nov 2020 20:06:07 GMT"):
+        assert wait_or_none(odd) is None, odd
+
+
+def test_a_wait_may_be_told_as_the_date_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 9110, 10.2.3: in each form of a date. A page of maintenance has one more often than an interface."""
+    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 25, 20, 0, tzinfo=UTC))
+    for date in ("Wed, 25 Nov 2026 20:06:07 GMT", "Wednesday, 25-Nov-26 20:06:07 GMT", "Wed Nov 25 20:06:07 2026"):
+        assert wait_or_none(date) == 367, date
+    for odd in ("Wed, 25 Nov 2026 20:00:00 GMT", "Thu, 26 Nov 2026 20:00:01 GMT", "Wed, 99 Nov 2026 20:06:07 GMT"):
         assert wait_or_none(odd) is None, odd
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 
+from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.companies import UnusablePolicy, set_policy
 from domain.accounts.contact_urls import fault_of
@@ -314,7 +316,8 @@ def test_a_worker_that_stood_still_until_its_claim_ran_out_repeats_nothing_in_th
         ("90", 90),
         ("5", 30),
         ("-7", 30),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", 60),
+        ("Wed, 21 Oct 2020 07:28:00 GMT", 60),
+        ("{in_ten_minutes}", 600),
         ("inf", 3600),
         ("nan", 3600),
         ("1e9", 3600),
@@ -329,7 +332,11 @@ def test_a_vendor_is_left_alone_as_long_as_it_asks_for_an_hour_at_most(
     retry_after: str,
     seconds: float,
 ) -> None:
-    monkeypatch.setattr(motive, "answer", lambda _: Answer({}, 429, {"Retry-After": retry_after}))
+    now = now.replace(microsecond=0)
+    monkeypatch.setattr(clock, "now", lambda: now)
+    date = format_datetime(now + timedelta(minutes=10), usegmt=True)
+    headers = {"Retry-After": retry_after.replace("{in_ten_minutes}", date)}
+    monkeypatch.setattr(motive, "answer", lambda _: Answer({}, 429, headers))
     load = planned(database, settings, now, f"motive://{DRIVER}", motive)
 
     assert attempt(load) is MessageStatus.PENDING
