@@ -366,9 +366,10 @@ _REFUSALS: Mapping[str, Callable[[Any], bool]] = {
     "rest.nexmo.com": lambda answer: any(str(one["status"]) != "0" for one in answer["messages"]),
     "rest.clicksend.com": lambda answer: any(one["status"] != "SUCCESS" for one in answer["data"]["messages"]),
     "gateway.seven.io": lambda answer: any(one["success"] is not True for one in answer["messages"]),
+    "api.smtp2go.com": lambda answer: answer["data"]["succeeded"] == 0,
 }
 """The hosts whose answers of 200 tell in their body that a message was refused, which Apprise does not look at: Vonage,
-ClickSend and seven."""
+ClickSend, seven and SMTP2GO."""
 
 
 def _says_no(host: str, body: bytes) -> bool:

@@ -409,6 +409,7 @@ def test_a_mail_is_not_repeated_to_those_who_have_it(shape: str, first: list[str
 VONAGE = "vonage://abcd1234:abcdef0123456789@15553334444/15556667777"
 CLICKSEND = "clicksend://user:key@15556667777"
 SEVEN = "seven://key/15556667777"
+SMTP2GO = "smtp2go://fuel@example.com/api-0123456789/driver@example.net"
 
 
 def answer_all(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
@@ -457,6 +458,10 @@ def test_a_gateway_that_takes_plain_characters_alone_is_asked_for_unicode(
         (CLICKSEND, {"http_code": 200, "data": {"messages": [{"status": "INSUFFICIENT_CREDIT"}]}}, False),
         (SEVEN, {"success": "100", "messages": [{"success": True, "error": None}]}, True),
         (SEVEN, {"success": "100", "messages": [{"success": False, "error": "202"}]}, False),
+        (SMTP2GO, {"request_id": "a", "data": {"succeeded": 1, "failed": 0, "failures": [], "email_id": "1"}}, True),
+        (SMTP2GO, {"request_id": "a", "data": {"succeeded": 1, "failed": 1, "failures": ["cc"]}}, True),
+        (SMTP2GO, {"request_id": "a", "data": {"succeeded": 0, "failed": 1, "failures": ["suppressed"]}}, False),
+        (SMTP2GO, {"request_id": "a", "data": {}}, True),
         (VONAGE, ["not", "as", "documented"], True),
         (VONAGE, {"messages": None}, True),
     ],
