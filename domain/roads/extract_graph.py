@@ -155,7 +155,8 @@ def _sections(is_junction: NDArray[np.bool_], begins: NDArray[np.bool_]) -> tupl
 def _pieces(lines: Array, starts: _Ids, ends: _Ids, junctions: Array) -> tuple[Array, Array, _Ids]:
     """The nodes; start, end and miles of each piece of the simplified lines; and the section of each piece."""
     whole, whole_of = shapely.get_coordinates(lines, return_index=True)
-    simple = shapely.segmentize(shapely.simplify(lines, BENDS_DEGREES), VERTEX_DEGREES)
+    simple, longer = lines.copy(), shapely.length(lines) > 0  # GEOS makes one place, no line, of nodes at one place
+    simple[longer] = shapely.segmentize(shapely.simplify(lines[longer], BENDS_DEGREES), VERTEX_DEGREES)
     places, line_of = shapely.get_coordinates(simple, return_index=True)
     is_first, is_last = np.diff(line_of, prepend=-1) != 0, np.diff(line_of, append=-1) != 0
     number = np.where(is_first, starts[line_of], np.where(is_last, ends[line_of], -1))

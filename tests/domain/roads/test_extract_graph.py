@@ -158,6 +158,28 @@ def test_an_extract_without_main_roads_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "roads.npz").exists()
 
 
+def test_a_node_twice_in_a_row_changes_nothing(made_file: Path, tmp_path: Path) -> None:
+    """Editors leave such ways behind. https://github.com/openstreetmap/iD/issues/3211"""
+    made = interstate_map()
+    for _, places in made.ways[::2]:
+        places.insert(1, places[0])
+    made.ways.append(({"highway": "primary"}, [made.ways[0][1][0]] * 2))
+    made.write(tmp_path / "map.osm.pbf")
+    build_from_extract(tmp_path / "map.osm.pbf", tmp_path / "roads.npz")
+    assert (tmp_path / "roads.npz").read_bytes() == made_file.read_bytes()
+
+
+def test_a_way_between_two_nodes_at_one_place_joins_them(tmp_path: Path) -> None:
+    here, also_here = Point(41, -96), Point(41, -96 + 1e-12)
+    made, primary = MadeMap(), {"highway": "primary"}
+    made.way(primary, Point(40.9, -96), here)
+    made.way(primary, here, also_here)
+    made.way(primary, also_here, Point(41.1, -96))
+    made.write(tmp_path / "map.osm.pbf")
+    finder = HighwayFinder(build_from_extract(tmp_path / "map.osm.pbf", tmp_path / "roads.npz"))
+    assert road(finder, Point(40.9, -96), Point(41.1, -96)).distance_miles == pytest.approx(13.8, abs=0.1)
+
+
 @pytest.mark.parametrize("step", [400_000_000, 25_000_000])
 def test_ids_as_large_as_those_of_openstreetmap_give_the_same_roads(
     made_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
