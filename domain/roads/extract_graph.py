@@ -104,7 +104,9 @@ def _network(roads: KeptRoads) -> tuple[Array, Arcs, dict[int, int]]:
     way = np.repeat(np.arange(len(roads.ways)), np.diff(first))
     known = np.isfinite(roads.places[at, 0]) if len(at) else np.empty(0, dtype=np.bool_)
     at, way = at[known], way[known]
-    begins, ends = np.diff(way, prepend=-1) != 0, np.diff(way, append=-1) != 0
+    # A way ends where the extract lacks its next node, and may begin again behind it.
+    begins = (np.diff(way, prepend=-1) != 0) | (np.diff(np.flatnonzero(known), prepend=-1) > 1)
+    ends = np.roll(begins, -1)
     uses = np.bincount(at, minlength=len(roads.node_ids))
     is_exit = np.isin(roads.node_ids, [*roads.exits])
     is_junction = begins | ends | (uses[at] > 1) | is_exit[at]

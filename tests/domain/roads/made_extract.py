@@ -34,6 +34,7 @@ class MadeMap:
     def __init__(self) -> None:
         self.nodes: dict[Point, int] = {}
         self.node_tags: dict[Point, Tags] = {}
+        self.lacking: set[Point] = set()  # beyond the edge of the extract
         self.ways: list[tuple[Tags, list[Point]]] = []
         self.relations: list[tuple[Tags, list[int], str]] = []
 
@@ -47,6 +48,8 @@ class MadeMap:
     def write(self, file: Path) -> None:
         with osmium.SimpleWriter(file) as writer:
             for place, number in self.nodes.items():
+                if place in self.lacking:
+                    continue
                 location = (place.longitude, place.latitude)
                 tags = self.node_tags.get(place, {})
                 writer.add_node(Node(id=number, version=1, location=location, tags=tags))
