@@ -15,6 +15,12 @@ from domain.errors import FuelrouteError
 MOST_HEADER_BYTES, MOST_BLOCK_BYTES = 64 * 1024, 32 * 1024 * 1024
 """The limits of the format. A longer header or block tells that the file is something else, or damaged."""
 
+SUFFIX = ".pbf"
+"""The end of the file's name, by which the readers of extracts know the format."""
+
+HISTORY = b"HistoricalInformation"
+"""The feature of a file that also holds what was deleted or changed since."""
+
 _PER_DEGREE = 1e9
 
 
@@ -55,6 +61,8 @@ class Extract:
 
 def checked_extract(path: Path) -> Extract:
     """The extract in a file. Raises UnusableExtract."""
+    if not path.name.endswith(SUFFIX):
+        raise UnusableExtract(path, f"its name must end with .osm{SUFFIX}: rename it, if it is an extract")
     try:
         with path.open("rb") as file:
             stat = path.stat()
@@ -71,7 +79,14 @@ def _walked(path: Path, file: IO[bytes], size: int) -> Box | None:
         if number == 0:
             if kind != b"OSMHeader":
                 raise UnusableExtract(path, "it is no extract of OpenStreetMap in the format PBF")
-            box = _box(file.read(length))
+            fields = _header_fields(file.read(length))
+            if any(value == HISTORY for _, value in fields):
+                raise UnusableExtract(
+                    path,
+                    "it is a history of OpenStreetMap, with roads that are gone: `osmium time-filter FILE -o"
+                    " NOW.osm.pbf` makes an extract of it",
+                )
+            box = _box(fields)
             continue
         blocks += kind == b"OSMData"
         if file.seek(length, 1) > size:
@@ -106,16 +121,24 @@ def _described(prefix: bytes) -> str:
     return "it is no extract of OpenStreetMap in the format PBF"
 
 
-def _box(blob: bytes) -> Box | None:
-    """The box in the header block; None if there is none."""
+def _header_fields(blob: bytes) -> list[tuple[int, int | bytes]]:
+    """The fields of the header block; none where it cannot be read."""
     try:
         fields = dict(_fields(blob))
         packed = fields.get(3)
         header = zlib.decompress(packed) if isinstance(packed, bytes) else fields.get(1)
-        box = dict(_fields(header)).get(1) if isinstance(header, bytes) else None
+        return list(_fields(header)) if isinstance(header, bytes) else []
+    except (ValueError, zlib.error):
+        return []
+
+
+def _box(header: list[tuple[int, int | bytes]]) -> Box | None:
+    """The box in the fields of the header block; None if there is none."""
+    box = dict(header).get(1)
+    try:
         sides = dict(_fields(box)) if isinstance(box, bytes) else {}
         left, right, top, bottom = (_signed(sides[number]) / _PER_DEGREE for number in (1, 2, 3, 4))
-    except (LookupError, ValueError, zlib.error):
+    except (LookupError, ValueError):
         return None
     return Box(left, bottom, right, top) if left < right and bottom < top else None
 

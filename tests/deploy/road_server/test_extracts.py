@@ -56,6 +56,7 @@ def test_a_whole_extract_tells_its_box(tmp_path: Path) -> None:
         (block(b"OSMData", b"nodes"), "it is no extract of OpenStreetMap"),
         (HEADER + b"\0\0\0\x04\xff\xff\xff\xff", "it is damaged"),
         (HEADER + b"\0\0\0\x02" + field(1, b""), "it is damaged"),
+        (block(b"OSMHeader", field(4, b"OsmSchema-V0.6") + field(4, b"HistoricalInformation")), "osmium time-filter"),
     ],
 )
 def test_anything_else_is_refused_with_its_reason(tmp_path: Path, content: bytes, reason: str) -> None:
@@ -63,6 +64,13 @@ def test_anything_else_is_refused_with_its_reason(tmp_path: Path, content: bytes
     file.write_bytes(content)
     with pytest.raises(UnusableExtract, match=reason):
         checked_extract(file)
+
+
+@pytest.mark.parametrize("name", ["map.osm.pbf.1", "map.osm", "map"])
+def test_a_name_that_tells_no_reader_the_format_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(WHOLE)
+    with pytest.raises(UnusableExtract, match=r"its name must end with \.osm\.pbf: rename it"):
+        checked_extract(tmp_path / name)
 
 
 def test_an_extract_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
