@@ -184,7 +184,7 @@ def _from_extract(extract: Path, target: Path, as_json: bool) -> "HighwayGraph":
             return build_from_extract(extract, target, lambda _: progress(1))
     except ImportError as error:
         raise CommandFailed(f"{error}: install `fuelroute[osm]` (in a checkout: deploy/install osm)") from None
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeError) as error:
         raise CommandFailed(f"{extract}: it cannot be read ({error}): fetch it again") from None
     except OSError as error:
         raise CommandFailed(f"cannot write {target} ({error.strerror})") from None

@@ -74,8 +74,8 @@ class SignedPlaces(NamedTuple):
 
 
 def build_from_extract(extract: Path, file: Path, told: TellStep = lambda _: None) -> HighwayGraph:
-    """Write the roads of an extract. Raises ImportError without the extra `osm`, NoRoads, and RuntimeError for a file
-    that is no extract."""
+    """Write the roads of an extract. Raises ImportError without the extra `osm`, NoRoads, and RuntimeError or
+    UnicodeError for a file that is no extract."""
     roads = read_extract(extract, told)
     told("lines")
     nodes, arcs, node_of = _network(roads)

@@ -66,13 +66,13 @@ class KeptRoads:
     names: list[str] = field(default_factory=list)
     node_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     places: Array = field(default_factory=lambda: np.empty((0, 2)))
-    """Degrees of each of `node_ids`; not a number for a node that the extract lacks."""
+    """Degrees of each of `node_ids`; not a number for a node that the extract lacks or has beyond the earth."""
     exits: dict[int, str] = field(default_factory=dict)
 
 
 def read_extract(file: Path, told: TellStep = lambda _: None) -> KeptRoads:
-    """The main roads in an extract. Raises ImportError without the extra `osm`, and RuntimeError for a file that is no
-    extract."""
+    """The main roads in an extract. Raises ImportError without the extra `osm`, and RuntimeError or UnicodeError for a
+    file that is no extract."""
     osmium = importlib.import_module("osmium")
     told("relations")
     directions = _directions(osmium, file)
@@ -136,6 +136,8 @@ def _place_nodes(osmium: Any, file: Path, roads: KeptRoads) -> None:
     places = np.full((len(ids), 2), np.nan)
     for part in passes_of(ids):
         for node in _nodes(osmium, file, part):
+            if not node.location.valid():
+                continue
             at = int(np.searchsorted(ids, node.id))
             places[at] = node.location.lat, node.location.lon
             number_of_exit = exit_number(_tags(node)) if len(node.tags) else None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import osmium
 import psycopg
 import pytest
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from domain.settings import Settings, mistyped_variables
 from tests.conftest import make_database
 from tests.deploy.commands import NO_COMPANY, Cli
 from tests.domain.helpers import imported, route_row
+from tests.domain.roads.made_extract import interstate_map
 from tests.factories import Fleet
 from tests.rows import named
 
@@ -337,6 +339,10 @@ def test_the_roads_of_an_extract_are_made_of_whole_ones_alone(cli: Cli, tmp_path
     assert "cannot read it" in cli("roads", "build", "--from", str(extract), "--file", file).sentence
     extract.write_text("<html>404")
     assert "a page of text" in cli("roads", "build", "--from", str(extract), "--file", file).sentence
+    extract.unlink()
+    interstate_map().write(osmium.io.File(str(extract), "pbf,pbf_compression=none"))
+    extract.write_bytes(extract.read_bytes().replace(b"NE 92", b"NE 9\xb2"))
+    assert "it cannot be read ('utf-8'" in cli("roads", "build", "--from", str(extract), "--file", file).err
     assert "name the extract: --pbf" in cli("roads", "serve").sentence
     assert "no Valhalla is known" in cli("roads", "compare").sentence
     assert "--valhalla: " in cli("roads", "compare", "--valhalla", "127.0.0.1").sentence

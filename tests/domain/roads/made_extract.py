@@ -45,7 +45,7 @@ class MadeMap:
         self.ways.append((tags, list(places)))
         return len(self.ways)
 
-    def write(self, file: Path) -> None:
+    def write(self, file: Path | osmium.io.File) -> None:
         with osmium.SimpleWriter(file) as writer:
             for place, number in self.nodes.items():
                 if place in self.lacking:
