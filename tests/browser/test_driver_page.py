@@ -18,6 +18,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import WIDTHS
 from tests.browser.conftest import People
 from tests.conftest import make_database
+from tests.domain.driver_page.trips import token_of, trip_of
 from tests.factories import DOT, JOLIET, NEWARK, route_body
 from tests.gateway import HOST, Gateway
 from tests.ingress.console.conftest import running_console
@@ -91,6 +92,23 @@ class OldPhone:
         self._network.send("Network.emulateNetworkConditions", SLOW | {"offline": True})
         # a page that is opened now may send an answer before the browser has told its network of that page
         self._context.route("**", lambda route: route.abort("internetdisconnected"))
+
+
+KEEP_ANSWER = """() => {
+  const fields = new URLSearchParams(new FormData(document.querySelector("#trip details form")));
+  fields.set("kind", "going");
+  localStorage.setItem(`answers ${location.pathname}`, JSON.stringify([fields.toString()]));
+}"""
+"""Keeps an answer as a phone does that has no connection when its page is closed."""
+
+
+def link_of_newer_message(client: Client, route_id: str) -> str:
+    """The path of another link to the trip: each message has one."""
+    stored_id = read_id("rte", route_id)
+    assert stored_id is not None
+    with client.service.database.transaction() as connection:
+        trip = trip_of(connection, client.fleet.live, stored_id)
+        return f"/d/{token_of(connection, trip, now=datetime.now(UTC))}"
 
 
 def rename_table(service: Service, name: str, new_name: str) -> None:
@@ -170,10 +188,17 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         assert "going" not in answers_to(service, route_id)
         phone.go_online()
         expect(page.get_by_text("I go there.", exact=False)).to_be_visible(timeout=90_000)
+
+        page.evaluate(KEEP_ANSWER)
+        sent = posts_of(page)
+        page.goto(link_of_newer_message(client, route_id))
+        expect(page.get_by_text("Your answer was sent.")).to_be_visible()
+        assert sent == [f"{service.url}{link}"], "its own page is closed by now"
+        assert page.evaluate("localStorage.length") == 0
         page.get_by_text("I fueled").click()
         page.get_by_label("Gallons bought").fill("88.5")
         page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('no space is left') } }")
-        sent = posts_of(page)
+        del sent[:]
         page.get_by_role("button", name="Send").click()
         expect(page.locator("section[aria-labelledby=behind]")).to_contain_text(third)
         page.wait_for_timeout(OFFLINE_MILLISECONDS)

@@ -8,12 +8,13 @@
   const MOST_SECONDS = 60;
   const BUSY_MILLISECONDS = 60000;  // an open form holds another plan back for this long
   const here = location.pathname + location.search;
-  const name = "answers " + location.pathname;
+  const ANSWERS = "answers ";
+  const own = ANSWERS + location.pathname;
+  const unkept = new Map();  // the answers in a browser that keeps nothing, by the names under which it would
   let tag = null;
   let asking = false;
   let sending = false;
   let wait = 3;
-  let unkept = null;  // the answers in a browser that keeps nothing
   let pressed = null;
   let touchedAt = 0;
   let timer = 0;
@@ -43,8 +44,8 @@
     return !waits;
   }
 
-  function kept() {
-    if (unkept) return unkept;
+  function kept(name) {
+    if (unkept.has(name)) return unkept.get(name);
     try {
       return JSON.parse(localStorage.getItem(name) || "[]");
     } catch (error) {
@@ -52,14 +53,25 @@
     }
   }
 
-  function keep(answers) {
-    unkept = null;
+  function keep(name, answers) {
+    unkept.delete(name);
     try {
       if (answers.length) localStorage.setItem(name, JSON.stringify(answers));
       else localStorage.removeItem(name);
     } catch (error) {
-      unkept = answers;
+      unkept.set(name, answers);
     }
+  }
+
+  // The name of a link with answers. Each message brings a link, and the page of an earlier one may be closed by now.
+  function nameToSend() {
+    let names = [];
+    try {
+      names = Object.keys(localStorage).filter((name) => name.startsWith(ANSWERS + "/d/"));
+    } catch (error) {
+      // a browser that keeps nothing
+    }
+    return [own].concat(names).find((name) => kept(name).length);
   }
 
   function newKey() {
@@ -73,9 +85,10 @@
     return ["plan", "stop", "kind", "choice"].every((field) => other.get(field) === fields.get(field));
   }
 
-  async function sendNext() {
-    const next = kept()[0];
-    const answer = await fetch(here, {
+  async function sendNext(name) {
+    const isOwn = name === own;
+    const next = kept(name)[0];
+    const answer = await fetch(isOwn ? here : name.slice(ANSWERS.length), {
       method: "POST",
       body: next,
       headers: { "Content-Type": "application/x-www-form-urlencoded" },
@@ -83,15 +96,16 @@
       redirect: "manual",
     });
     if (answer.status === 404) {
-      keep([]);
+      keep(name, []);
+      if (!isOwn) return;
       location.reload();
     }
     const isTaken = answer.type === "opaqueredirect";
     if (!isTaken && answer.status !== 400) throw new Error("later");
-    keep(kept().filter((one) => one !== next));
+    keep(name, kept(name).filter((one) => one !== next));
     show("kept", isTaken ? "sent" : "failed");
     tag = null;
-    const isShown = isTaken ? await ask(true) : replace(await answer.text());
+    const isShown = isTaken || !isOwn ? await ask(true) : replace(await answer.text());
     if (isShown) document.getElementById("trip").focus({ preventScroll: true });
   }
 
@@ -99,7 +113,7 @@
     if (sending) return;
     sending = true;
     try {
-      while (kept().length) await sendNext();
+      for (let name = nameToSend(); name; name = nameToSend()) await sendNext(name);
       wait = 3;
     } catch (error) {
       show("kept", "kept");
@@ -162,7 +176,7 @@
     });
     document.activeElement.blur();  // this form is no longer filled in: what comes of it may take its place
     if (form.closest("details")) form.closest("details").open = false;
-    keep(kept().filter((one) => !isSame(one, fields)).concat(fields.toString()));
+    keep(own, kept(own).filter((one) => !isSame(one, fields)).concat(fields.toString()));
     show("kept", "kept");
     send();
   });
