@@ -191,11 +191,16 @@ def _told(given: dict[str, Any], currency: str | None, is_utc: bool) -> dict[str
 
 def _fills(records: Iterator[FileRecord], card: str, told: _Told, report: ImportReport) -> Iterator[FileFill]:
     keys = _RowKeys(card)
-    reading = FileReading()
+    reading, is_below_purchase = FileReading(), False
     for record in records:
         if is_between_purchases(record.values):
-            report.pass_over()
+            is_below_purchase = is_below_purchase and _is_further_line(record.values)
+            if is_below_purchase and _one_fuel(record.values, card):
+                report.reject(record.line, _FURTHER_LINE)
+            else:
+                report.pass_over()
             continue
+        is_below_purchase = True
         try:
             status = status_of(record.values)
             bought = status is not RowStatus.NOTHING_BOUGHT
@@ -210,6 +215,19 @@ def _fills(records: Iterator[FileRecord], card: str, told: _Told, report: Import
         for fill in fills:
             key, repeats = keys.take(fill)
             yield replace(fill, key=key, repeats=repeats, reading=reading)
+
+
+_FURTHER_LINE = "it names no day, truck or place, as a further line of the purchase above: fill them in from there"
+
+
+def _is_further_line(given: Mapping[str, Any]) -> bool:
+    """True for a line with nothing but a product, its quantity and its price. Below a purchase, reports that are
+    printed for people write the further products of one invoice so."""
+    if any(cell_line(given.get(name)) for name in ("date", "card", "transaction", "unit", "location", "city", "state")):
+        return False
+    return all(
+        any(map(given.get, names)) for names in (("item", "item_name"), ("quantity",), ("price", "retail_price"))
+    )
 
 
 def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFill]:

@@ -1043,6 +1043,23 @@ def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are
     assert list(found.refused) == [10, 11]
 
 
+def test_a_further_line_of_an_invoice_without_day_and_place_is_refused(csv_file: CsvFile) -> None:
+    # EFS's transaction report is printed so; a public program reads the further lines with what stands above them.
+    path = csv_file(
+        "Card #,Tran Date,Invoice,Unit,Location Name,City,State/ Prov,Item,Unit Price,Qty,Amt,Currency",
+        "94507,2026-11-20,801,691,PILOT JAMESTOWN 305,JAMESTOWN,NM,DEFD,4.999,5.24,26.18,USD/Gallons",
+        ",,,,,,,ULSD,4.227,141.70,598.91,USD/Gallons",
+        ",,,,,,,SCLE,15.25,1.00,15.25,USD/Gallons",
+        ",,,,,,,ULSD,4.227,141.70,598.91,USD/Gallons",
+        "GRAND TOTAL,,,,,,,,,,1239.25,",
+        ",,,,,,,ULSD,4.227,283.40,1197.82,USD/Gallons",
+    )
+    found = read(path)
+    assert [one[3] for one in found.fills] == [5.24]
+    assert list(found.refused) == [3, 5]
+    assert found.passed_over == 3
+
+
 @pytest.mark.parametrize(
     ("column", "unit", "state", "gallons"),
     [
