@@ -257,9 +257,11 @@ def _one_fuel(given: Mapping[str, Any], card: str) -> list[WideFill]:
 
 
 def _fuel_in_kind(given: Mapping[str, Any]) -> str | None:
-    """The product in a column such as `Type`, which has the kind of the transaction in other files."""
+    """The product in a column such as `Type`, which has the kind of the transaction in other files: a fuel, or in a row
+    without a quantity something that is none."""
     kind = None if given.get("item") else given.get("kind")
-    return kind if kind and fuel_of_product(None, cell_line(kind)) not in (None, Fuel.UNKNOWN) else None
+    fuel = fuel_of_product(None, cell_line(kind)) if kind else Fuel.UNKNOWN
+    return kind if fuel is not Fuel.UNKNOWN and (fuel is not None or not given.get("quantity")) else None
 
 
 def _is_for_reefer(tank: str) -> bool:

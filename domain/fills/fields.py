@@ -62,7 +62,12 @@ def _wide_fields() -> tuple[RecordField, ...]:
 
 _WIDE_COLUMNS: tuple[tuple[str, str, CellKind, tuple[str, ...]], ...] = (
     ("quantity", "gallons of {}, beside those of other fuels", "number", ("Gallons", "Gals", "Gal", "Qty", "Quantity")),
-    ("price", "price of the {} before the rebate", "amount", ("Price per Gallon", "PPG", "Price/Gal", "Price")),
+    (
+        "price",
+        "price of the {} before the rebate",
+        "amount",
+        ("Price per Gallon", "Cost per Gallon", "PPG", "Price/Gal", "Price"),
+    ),
     ("amount", "cost of the {} before the rebate", "amount", ("Cost", "Amount", "Amt", "Total", "Total Cost")),
     ("net_price", "price of the {} after the rebate", "amount", ()),
     ("net_amount", "cost of the {} after the rebate", "amount", ()),
@@ -78,7 +83,8 @@ FILL_FIELDS = RecordFields(
             "card number; its last four digits are kept",
             "code",
             "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Fuel Card ID|Card Last 4"
-            "|Card Last Four|Last 4|Carte|Numero de carte|No de carte|No carte",
+            "|Card Last Four|Last 4|Card Num|Last Four|Masked Card|Card Ending|Carte|Numero de carte|No de carte"
+            "|No carte",
         ),
         _field(
             "date",
@@ -87,7 +93,7 @@ FILL_FIELDS = RecordFields(
             "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
             "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
             "|Invoice Date Time (m/d/y time)|Orig. Date|Original Date|Trans Date Time|Refuel Date|Delivered Date"
-            "|Delivery Date|Sales Date|Sale Date|Transaction Time"
+            "|Delivery Date|Sales Date|Sale Date|Activity Date|Transaction Time"
             "|Date de transaction|Date transaction|Date d'achat",
             lookalikes=(
                 "Post Date|Posted Date|Posting Date|Date Posted|Posted|Posted On|Settlement Date|Settled Date"
@@ -111,7 +117,7 @@ FILL_FIELDS = RecordFields(
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
             "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number"
             "|Delivery Ticket Number|Auth Code|Authorization Code|UUID|Invoice No|Transaction Reference"
-            "|Ref #|Auth Number"
+            "|Ref #|Auth Number|Trans Number|Tran ID|Trans Ref|Transaction Ref|Confirmation Number"
             "|Numero de transaction|No de transaction|No transaction|Facture|No de facture|No facture",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
@@ -119,7 +125,8 @@ FILL_FIELDS = RecordFields(
             "driver",
             "driver's name; kept where no unit is named, for cards of drivers",
             "text",
-            "Driver Name|Employee Name|Chauffeur|Conducteur|Nom du chauffeur|Nom du conducteur",
+            "Driver Name|Employee Name|Cardholder|Cardholder Name|Chauffeur|Conducteur|Nom du chauffeur"
+            "|Nom du conducteur",
         ),
         _field(
             "unit",
@@ -127,7 +134,9 @@ FILL_FIELDS = RecordFields(
             "code",
             "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
             "|Custom Vehicle/Asset ID|Customer Unit ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number"
-            "|Tractor #|Tractor ID|Asset|Asset ID|Asset Number|Asset #|Equipment|Truck Unit|Asset Code"
+            "|Tractor #|Tractor ID|Asset|Asset ID|Asset Number|Asset #|Equipment|Truck Unit|Asset Code|Unit Num"
+            "|Truck No"
+            "|Vehicle No|Equipment Number|Equipment ID|Power Unit"
             "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
             other_values=_MEASURES,
         ),
@@ -138,7 +147,7 @@ FILL_FIELDS = RecordFields(
             "text",
             "Location Name|Merchant Name|Merchant|Site Name|Site Description|Site Desc|Station Name|Station|Truck Stop"
             "|Truck Stop Name|Fuel Vendor|Vendor|Vendor Name|Store Name|Fuel Stop|Fuel Provider Description|Location"
-            "|Site|Store"
+            "|Site|Store|Merchant Location|Supplier"
             "|Nom de la station|Marchand|Nom du site|Emplacement",
         ),
         _field(
@@ -151,7 +160,8 @@ FILL_FIELDS = RecordFields(
             "city",
             "city, or city and state",
             "text",
-            "Location City|Merchant City|Site City|Station City|Truck Stop City|City, State|City/State|City & State"
+            "Location City|Merchant City|Site City|Station City|Truck Stop City|Truck Stop City Name|Vendor City"
+            "|City, State|City/State|City & State"
             "|Ville",
         ),
         _field(
@@ -160,7 +170,8 @@ FILL_FIELDS = RecordFields(
             "text",
             "State/ Prov|State/Province|Province|Prov|ST|State Code|Location State|Merchant State"
             "|Merchant State / Province|Merchant State/Prov|Location State/Province|Site State|Station State"
-            "|Truck Stop State|Prov/ST|Jurisdiction|IFTA Jurisdiction|State/Region",
+            "|Truck Stop State|Vendor State|Merchant ST|State or Province|Prov/ST|Jurisdiction|IFTA Jurisdiction"
+            "|State/Region",
         ),
         _field(
             "address",
@@ -173,14 +184,14 @@ FILL_FIELDS = RecordFields(
             "product code or name",
             "text",
             "Product|Product Code|Product Type|Prod|Fuel Type|IFTA Fuel Type|Fuel Transaction Type"
-            "|Fuel|Fuel Grade|Grade|Description|Prod ID|Product ID"
+            "|Fuel|Fuel Product|Fuel Grade|Grade|Commodity|Description|Prod ID|Product ID"
             "|Produit|Carburant|Type de carburant",
         ),
         _field(
             "item_name",
             "name of the product, beside its code",
             "text",
-            "Product Description|Product Name|Item Description|Description du produit",
+            "Product Description|Product Name|Item Description|Fuel Item|Description du produit",
         ),
         _field(
             "tank",
@@ -194,13 +205,15 @@ FILL_FIELDS = RecordFields(
             "number",
             "Qty|Gallons|Units|Volume|Total Gallons|Gallons Purchased|Net Gallons|Gals|Gal|Fuel Quantity"
             "|Fuel Qty|Fuel Qty Gallons|Delivered Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased|Vol"
+            "|Fuel Gallons|Qty Gallons|Quantity Purchased"
             "|Quantite|Qte|Nombre de litres",
         ),
         _field(
             "volume_unit",
             "unit of the quantity, G or L",
             "text",
-            "UOM|Unit of Measure|Measure|Volume Unit|Volume Units|Fuel Volume Units|Fuel Unit|Unit"
+            "UOM|Unit of Measure|Measure|Volume Unit|Volume Units|Fuel Volume Units|Fuel Unit|Quantity Unit|Qty Unit"
+            "|Unit Measure|Unit"
             "|Unite de mesure|Unite",
             is_alone=True,
         ),
@@ -216,9 +229,11 @@ FILL_FIELDS = RecordFields(
             "retail_price",
             "price of a gallon or litre before discounts",
             "amount",
-            "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|Price/Gal|PPU|PPG"
+            "Retail|Retail Price|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal"
+            "|Price/Gal"
+            "|PPU|PPG"
             "|Unit Cost|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter"
-            "|Price per Volume Unit|Price per Fuel Unit"
+            "|Price per Volume Unit|Price per Fuel Unit|Fuel Price"
             "|Prix unitaire|Prix au litre|Prix par litre|Prix",
         ),
         _field(
@@ -227,7 +242,9 @@ FILL_FIELDS = RecordFields(
             "amount",
             "Total Amount Due|Amount Due|Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt"
             "|Amount Paid|Total Paid|Invoice Total|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
-            "|Amount|Fuel Cost|Fuel Amount|Cost|Ext. Price|Extended Price|Purchase Amount"
+            "|Amount|Fuel Cost|Fuel Amount|Cost|Ext. Price|Extended Price|Purchase Amount|Extended Amount"
+            "|Invoice Amount"
+            "|Line Total|Fuel Total|Total Fuel Amount|Total Due"
             "|Montant net|Montant total|Montant",
         ),
         _field(
@@ -267,7 +284,7 @@ FILL_FIELDS = RecordFields(
             "currency",
             "currency, USD or CAD; EFS adds the unit of the quantity",
             "text",
-            "Currency Code|Transaction Currency|Billable Currency|Cur|CCY|Devise",
+            "Currency Code|Transaction Currency|Billable Currency|Currency Type|Cur|Curr|CCY|Devise",
         ),
         _field(
             "canceled",

@@ -389,6 +389,32 @@ CLEAN: list[tuple[str, Read]] = [
             *(0, {}, [3, 3]),
         ),
     ),
+    (
+        "relay_report.csv",
+        Read(
+            "generic",
+            [
+                ("574", "LA", "tractor", 100.25, 410.92),
+                ("574", "LA", "unknown", 20.0, 82.0),
+                ("574", "LA", "def", 5.0, 20.0),
+            ],
+            *(2, {}, []),
+        ),
+    ),
+    (
+        "tmw_fuel_bill.csv",
+        Read(
+            "generic",
+            [
+                ("1104", "OH", "tractor", 100.5, 371.85),
+                ("1104", "OH", "tractor", 100.5, 402.0),
+                ("1104", "OH", "reefer", 20.0, 80.0),
+            ],
+            0,
+            {4: "a purchase in Canada, and the file does not say whether gallons or litres: say it for the file"},
+            [3, 3],
+        ),
+    ),
 ]
 
 
@@ -650,6 +676,13 @@ def test_a_moment_of_a_file_stays_when_its_station_is_found_later(
     assert fill.bought_at == datetime.fromisoformat(f"{at}+00:00")
 
 
+@pytest.mark.parametrize("name", ["Quantity Unit", "Qty Unit", "Unit Measure"])
+def test_litres_in_a_column_of_units_are_no_gallons(csv_file: CsvFile, name: str) -> None:
+    # Names of trenova's importer. The 400 litres were gallons, in a state that sells gallons.
+    found = read(csv_file(f"Date,Unit,State,Qty,{name},Amount", "11/21/2026,7,WA,400,L,600.00"))
+    assert [one[3] for one in found.fills] == [105.669]
+
+
 @pytest.mark.parametrize("names", ["Gallons (imp),Amount", "Gallons,Amount (MXN)", "Gallons,Amount (USD),Amount (CAD)"])
 def test_units_that_are_not_read_and_columns_that_differ_in_them_alone_are_left_to_a_person(
     csv_file: CsvFile, names: str
@@ -757,11 +790,14 @@ def test_fuels_side_by_side_are_called_as_public_programs_call_them(
         "transaction_date,truck_unit,driver_name,vendor_name,state,gallons,total_amount,price_per_gallon,product_type,uuid",
         "transaction_datetime,unit_no,employee_name,merchant,location_state,fuel_qty,purchase_amount,unit_cost,item,auth_code",
         "Date,Asset Code,Driver,Station,State,Fuel Qty,Cost,Price/Gal,Fuel Type,Auth Number",
+        "Activity Date,Power Unit,Cardholder,Merchant Location,Vendor State,Fuel Gallons,Invoice Amount,Fuel Price,"
+        "Commodity,Confirmation Number",
+        "Trans Date,Equipment Number,Driver,Supplier,Merchant ST,Qty Gallons,Line Total,PPG,Fuel Product,Tran ID",
     ],
 )
 def test_columns_are_called_as_public_programs_call_them(csv_file: CsvFile, names: str) -> None:
-    """The names that FleetNeuron's and IH35-TMS's importers look for, and those of EROAD's example file. Without the
-    truck's name the purchase was that of a card without a unit; without the amount's it was figured."""
+    """The names that FleetNeuron's, IH35-TMS's and trenova's importers look for, and those of EROAD's example file.
+    Without the truck's name the purchase was that of a card without a unit; without the amount's it was figured."""
     path = csv_file(names, "11/21/2026,7,ANN LEE,PILOT 206,IN,100,350.00,3.50,ULSD,T1")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         (fill,) = file.fills
