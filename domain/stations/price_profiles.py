@@ -22,6 +22,8 @@ from domain.stations.price_units import unit_of_price
 
 _RETAIL = (
     "Retail",
+    "Street Price",
+    "Gross Price",
     "Fuel Price",
     "Pump Price",
     "Posted Price",
@@ -58,9 +60,14 @@ _NET = (
     "Discounted PPG",
     "Disc PPG",
     "Disc PPU",
+    "Effective Price",
 )
 """Vendors' and brokers' names for the price of their customer; some change every few weeks."""
-_SAVINGS = ("Savings", "Saving", "Your Savings", "Total Savings", "Savings Total", "Savings/Gal", "Savings per Gallon")
+_SAVINGS = (
+    *("Savings", "Saving", "Your Savings", "Total Savings", "Savings Total", "Savings/Gal", "Savings per Gallon"),
+    *("Discount per Gallon", "Discount Amount", "Total Discount"),
+)
+_EFFECTIVE = ("Effective Date", "Effective", "Price Date", "Price Updated At", "Updated At")
 
 
 def _net_of_savings(retail: float | None, savings: float | None) -> float | None:
@@ -94,7 +101,7 @@ PRICE_FIELDS = RecordFields(
         RecordField("retail_price", "Retail price", "amount", ("Price", *_RETAIL)),
         RecordField("net_price", "Net price", "amount", _NET),
         RecordField("savings", "Savings a gallon", "amount", _SAVINGS),
-        RecordField("effective_at", "Effective", "moment", ("Effective Date", "Price Date", "priced_at")),
+        RecordField("effective_at", "Effective", "moment", (*_EFFECTIVE, "priced_at")),
         RecordField("product", "Product", "text", ("Prod", "Product Code", "Product Name", "Fuel Type", "Grade")),
         RecordField("currency", "Currency", "text", ("Currency Code",)),
         RecordField("unit", "Unit", "text", ("UOM", "Unit of Measure")),
@@ -164,7 +171,7 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(("Best Discounted Price", *_NET)),
                 "savings": Column(_SAVINGS),
-                "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                "effective_at": Column(_EFFECTIVE),
                 **_KINDS,
             },
             constants={"brand": "Love's"},
@@ -192,7 +199,7 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(("Your Price", *_NET)),
                 "savings": Column(_SAVINGS),
-                "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                "effective_at": Column(_EFFECTIVE),
                 **_KINDS,
             },
             constants={"brand": "Pilot Flying J"},
@@ -217,7 +224,7 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(("Cost Plus Price", *_NET, "Actual")),
                 "savings": Column(_SAVINGS),
-                "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                "effective_at": Column(_EFFECTIVE),
                 **_KINDS,
             },
             constants={"brand": "TA Petro"},
@@ -237,7 +244,7 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 "retail_price": Column(("Retail Price", *_RETAIL)),
                 "net_price": Column(_NET),
                 "savings": Column(_SAVINGS),
-                "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                "effective_at": Column(_EFFECTIVE),
                 **_KINDS,
             },
             constants={"brand": "Casey's"},

@@ -68,7 +68,7 @@ def _ours(connection: Connection) -> None:
 
 @pytest.fixture
 def take(connection: Connection, fleet: Fleet) -> Take:
-    def run(name: str, at: datetime = NOON, rates: ExchangeRates = RATES) -> PriceReport:
+    def run(name: str | Path, at: datetime = NOON, rates: ExchangeRates = RATES) -> PriceReport:
         path = CASES / name
         return store_price_file(
             connection,
@@ -107,6 +107,7 @@ def net(connection: Connection, fleet: Fleet) -> dict[str, float]:
         ("flying_j_canada.csv", {"F813": 5.4321}),
         ("caseys.csv", {"C1234": 3.787}),
         ("rack_cost.csv", {}),
+        ("relay_discounts.csv", {"P206": 3.849}),
     ],
 )
 def test_net_prices_reach_the_station_of_their_chain(
@@ -158,6 +159,30 @@ def test_a_feed_without_codes_finds_stations_by_number_and_town(
     assert priced(connection) == {"P206": 4.399, "F790": 5.378}
     assert [row.line for row in report.rejected] == [5]
     assert {one.station_id for one in held_prices(connection, fleet.company_id)} == {"P207"}
+
+
+@pytest.mark.parametrize(
+    ("names", "nets"),
+    [
+        ("Retail Price,Effective Price", {"P206": 3.849}),
+        ("Street Price,Effective Price", {"P206": 3.849}),
+        ("Gross Price,Fuel Price", {}),
+    ],
+)
+def test_the_price_before_a_discount_is_the_retail_price(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, take: Take, names: str, nets: dict[str, float]
+) -> None:
+    # Names of `relay_discounts.csv`. A `Fuel Price` alone is that of the sign, in a broker's list.
+    report = take(
+        csv_file(
+            f"Name,Brand,Store Number,City,State,{names},Price Updated At",
+            "Pilot #206,Pilot,206,Loxley,AL,4.299,3.849,2026-11-25",
+            "Love's #305,Love's,305,Elkhart,IN,4.299,3.849,2026-11-10",
+        )
+    )
+
+    assert (priced(connection), net(connection, fleet)) == ({"P206": 4.299}, nets)
+    assert [row.message for row in report.rejected] == ["the price is of 2026-11-10: prices count for 7 days"]
 
 
 def test_prices_of_loves_are_of_the_time_in_the_title(take: Take) -> None:
