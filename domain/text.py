@@ -41,6 +41,15 @@ _SECRETS = (
 for the text takes a twentieth of the time; every line of the log passes here, and bodies for the request log."""
 
 
+_CARD_NUMBER = re.compile(r"(?<!\d)\d(?:[ -]?\d){8,14}[ -]?(?=\d{4}(?!\d))", re.ASCII)
+"""The first digits of a number that has 13 to 19 of them, as those of payment cards have."""
+
+
+def without_card_numbers(text: str) -> str:
+    """The text with only the last four digits of each number that may be a payment card's."""
+    return _CARD_NUMBER.sub("*", text)
+
+
 def printable(text: str, *, keep: str = "") -> str:
     r"""The text on one line and harmless to a terminal: characters that steer it are written like `\u001b`, except
     those in `keep`. A JSON document keeps its meaning."""

@@ -78,6 +78,8 @@ class ImportReport:
     """True if a column counted whose name may mean other things (`ColumnNames.vague`)."""
     removed: dict[str, int] = field(default_factory=dict)
     """The number of stored values that the file removed, by column."""
+    hides: Callable[[str], str] = str
+    """Takes out of the reason of a refused row what must not be kept of its cells."""
 
     def pass_over(self) -> None:
         self.passed_over = (self.passed_over or 0) + 1
@@ -100,7 +102,7 @@ class ImportReport:
         many."""
         self.refused += 1
         if self.refused <= MOST_REFUSED_KEPT:
-            self.rejected.append(Rejected(line, message[:_MOST_MESSAGE_CHARACTERS]))
+            self.rejected.append(Rejected(line, self.hides(message)[:_MOST_MESSAGE_CHARACTERS]))
         if self.refused > MOST_REFUSED:
             raise TooManyRefused(self.rejected[0])
 

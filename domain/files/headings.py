@@ -10,6 +10,7 @@ from domain.files.csvfiles import UnreadableFile
 from domain.files.profiles import Column, FileProfile, RecordField, RecordFields, plain_name
 from domain.files.spreadsheets import Cell, Row
 from domain.files.text_rows import MOST_COLUMNS
+from domain.text import without_card_numbers
 
 _MOST_NAME_CHARACTERS = 200
 _MOST_NAMED, _MOST_NAMED_FIELDS = 40, 3
@@ -93,7 +94,8 @@ def _lookalikes(heading: Heading, group: Iterable[str], record: RecordFields) ->
 
 def listed(heading: Heading) -> str:
     """The names of the columns in a sentence."""
-    return ", ".join(list(filter(None, heading.names))[:_MOST_NAMED]) or "none"
+    named = ", ".join(list(filter(None, heading.names))[:_MOST_NAMED])
+    return without_card_numbers(named) or "none"  # a file without names begins with a purchase
 
 
 def _named(name: str, profile: FileProfile, record: RecordFields) -> str:

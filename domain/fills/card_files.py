@@ -40,6 +40,7 @@ from domain.fills.row_status import RowStatus, status_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
 from domain.ids import new_id
 from domain.stations.price_units import unit_in_heading
+from domain.text import without_card_numbers
 
 LITRES_PER_GALLON = Decimal("3.785411784")
 """A gallon is 231 cubic inches (NIST Handbook 44, appendix C)."""
@@ -126,6 +127,7 @@ def open_fill_file(
     """The rows of a file as fills; rows with a fault go into the report. `volume` and `currency` are what a person says
     of rows that do not say it. `state_of` is asked about rows without a state. Raises UnreadableFile, also while the
     rows are read, if the file is refused as a whole."""
+    report.hides = without_card_numbers
     if currency.upper() not in _CURRENCIES:
         raise UnreadableFile(f"purchases are in USD or CAD, not in {currency}")
     with open_profiled(
@@ -192,7 +194,7 @@ def _told(given: dict[str, Any], currency: str | None, is_utc: bool) -> dict[str
 def _fills(records: Iterator[FileRecord], card: str, told: _Told, report: ImportReport) -> Iterator[FileFill]:
     keys = _RowKeys(card)
     reading, is_below_purchase = FileReading(), False
-    for record in records:
+    for record in map(_without_its_card, records):
         if is_between_purchases(record.values):
             is_below_purchase = is_below_purchase and _is_further_line(record.values)
             if is_below_purchase and _one_fuel(record.values, card):
@@ -216,6 +218,20 @@ def _fills(records: Iterator[FileRecord], card: str, told: _Told, report: Import
             key, repeats = keys.take(fill)
             yield replace(fill, key=key, repeats=repeats, reading=reading)
 
+
+def _without_its_card(record: FileRecord) -> FileRecord:
+    """The row without its card's number in other cells, such as that of the driver. A cell of nothing else is empty."""
+    card = cell_line(record.values.get("card"))
+    if len(card) < _FEWEST_DIGITS or not card.isdecimal():
+        return record
+    others = {name: cell for name, cell in record.values.items() if name != "card" and isinstance(cell, str)}
+    shown = {name: cell.replace(card, f"*{card[-4:]}") for name, cell in others.items() if card in cell}
+    emptied = {name: None for name in shown if others[name].strip() == card}
+    return FileRecord(record.line, {**record.values, **shown, **emptied}) if shown else record
+
+
+_FEWEST_DIGITS = 12
+"""Fewest digits of a whole card number; shorter ones are its end, or a card's name."""
 
 _FURTHER_LINE = "it names no day, truck or place, as a further line of the purchase above: fill them in from there"
 

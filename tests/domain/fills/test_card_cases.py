@@ -1,6 +1,7 @@
 """The files of `tests/cases/fills`, read as their owners would bring them: without naming the card."""
 
 import csv
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -1135,3 +1136,29 @@ def test_of_a_card_its_last_four_digits_are_read_however_it_is_masked(csv_file: 
     path = csv_file("Card,Date,Unit,State,Product,Gallons,Amount", f"{card},11/20/2026,7,TX,ULSD,100,350")
     with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
         assert [one.card_last_four for one in file.fills] == ["1915"]
+
+
+def test_a_cards_number_stays_in_no_other_cell_of_its_row(csv_file: CsvFile) -> None:
+    path = csv_file(
+        "Transaction Date,Card Number,Unit,Driver Name,Location,State,Item,Qty,Amt,Invoice",
+        "11/20/2026,7083051234567890,7083051234567890,LEE 7083051234567890,PILOT,LA,ULSD,100,400.00,7083051234567890",
+    )
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        (fill,) = file.fills
+    assert (fill.unit_number, fill.driver_name, fill.transaction_number) == (None, "LEE *7890", None)
+
+
+def test_a_refusal_quotes_no_whole_number_of_a_card(csv_file: CsvFile) -> None:
+    heading = "Transaction Date,Card Number,Unit,Location,State,Item,Qty,Amt"
+    found = read(
+        csv_file(
+            heading,
+            "11/20/2026,101,PILOT 335,LA,7083051234567890,ULSD,100,400.00",
+            "11/20/2026,7083051234567890,101,PILOT 335,LA,ULSD,7083-0512-3456-7890,400.00",
+            "11/20/2026,12345678901,101,PILOT 335,LA,ULSD,1234567890123 gal,400.00",
+        )
+    )
+    assert list(found.refused) == [2, 3, 4]
+    assert not any(re.search("70830512|7083-0512|123456789012", message) for message in found.refused.values())
+    with pytest.raises(UnreadableFile, match=r"11/20/2026, \*7890, 101"):
+        read(csv_file("11/20/2026,7083051234567890,101,PILOT 335,LA,ULSD,100,400.00"))
