@@ -69,9 +69,11 @@ def test_mappings_and_new_records_are_recorded(world: World) -> None:
     browser.look("/matching/vehicles")
     browser.submit("/matching/vehicles/map", part=True, **mapping(fleet, "TRUCK-0101"))
     browser.submit("/matching/drivers/new", kind="driver_name", value=quote("Zed Quill"), name="Zedekiah Quill")
-    browser.submit("/mappings/vehicles/remove", kind="unit_number", value="TRUCK-0101", reason="wrong truck")
-
     truck = shown_id("veh", fleet.trucks[0])
+    browser.submit(
+        "/mappings/vehicles/remove", **mapping(fleet, "TRUCK-0101", was=fleet.trucks[0]), reason="wrong truck"
+    )
+
     mapped, made, removed = kept(world, fleet)
     assert mapped == ("matching.map_reference", f"unit number TRUCK-0101 is {truck}", "2 routes waited for it")
     assert made[0] == "matching.make_record"
@@ -85,11 +87,10 @@ def test_a_drivers_name_never_stands_in_a_subject(world: World) -> None:
     with world.database.transaction() as connection:
         store_mapping(connection, fleet.company_id, "driver_name", "M. AUDEN", fleet.drivers[0])
     browser = world.browser(Role.DISPATCHER, fleet)
-    fields: dict[str, Any] = {"kind": "driver_name", "value": quote("M. AUDEN")}
-    assert browser.submit("/mappings/drivers/remove", **fields).status_code == 303
-    fields["target_id"] = shown_id("drv", fleet.drivers[0])
-    assert browser.submit("/matching/drivers/map", **fields).status_code == 303
     driver = shown_id("drv", fleet.drivers[0])
+    fields: dict[str, Any] = {"kind": "driver_name", "value": quote("M. AUDEN")}
+    assert browser.submit("/mappings/drivers/remove", **fields, was=driver).status_code == 303
+    assert browser.submit("/matching/drivers/map", **fields, target_id=driver).status_code == 303
     assert [subject for _, subject, _ in kept(world, fleet)] == [
         f"a driver's name was {driver}",
         f"a driver's name is {driver}",
