@@ -14,27 +14,52 @@ _IN_DIGITS = re.compile(r"\s*(\d{1,2})[/.-](\d{1,2})[/.-](?:\d{4}|\d{2})(?!\d)",
 _MONTHS = 12
 
 
-def refuse_days_first(column: str, cells: Iterable[Any]) -> bool:
-    """Check the cells of a column of dates. True if none certainly has the month first, so that a further one may have
-    the day first; False also without dates in digits. Raises UnreadableFile if one has the day first, none certainly
-    has the month first, and another one would be read as another day."""
-    day_first = other_day = ""
-    is_in_digits = False
-    for cell in cells:
-        written = _IN_DIGITS.match(cell) if isinstance(cell, str) else None
+class DayOrder:
+    """Tells from the cells of a column of dates whether days stand before months there."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._day_first = self._other_day = ""
+        self._has_digits = False
+        self.is_month_first = False
+        """True once a date certainly has the month first."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if no date certainly has the month first, so that a further one may have the day first; False also
+        without dates in digits."""
+        return self._has_digits and not self.is_month_first
+
+    def note(self, cell: Any) -> None:
+        written = None if self.is_month_first or not isinstance(cell, str) else _IN_DIGITS.match(cell)
         if written is None:
-            continue
-        is_in_digits = True
+            return
+        self._has_digits = True
         first, second = int(written[1]), int(written[2])
         if second > _MONTHS:
-            return False
-        if first > _MONTHS:
-            day_first = day_first or written[0].strip()
+            self.is_month_first = True
+        elif first > _MONTHS:
+            self._day_first = self._day_first or written[0].strip()
         elif first != second:
-            other_day = other_day or written[0].strip()
-    if day_first and other_day:
-        raise UnreadableFile(
-            f"{column}: {day_first!r} has the day before the month, and {other_day!r} would be read month first: "
-            "write dates as 2026-11-20"
-        )
-    return is_in_digits
+            self._other_day = self._other_day or written[0].strip()
+
+    def refuse(self) -> None:
+        """Refuse the file with UnreadableFile if a date has the day first, none certainly has the month first, and
+        another one would be read as another day."""
+        if self._day_first and self._other_day and not self.is_month_first:
+            raise UnreadableFile(
+                f"{self._column}: {self._day_first!r} has the day before the month, and {self._other_day!r} would be "
+                "read month first: write dates as 2026-11-20"
+            )
+
+
+def refuse_days_first(column: str, cells: Iterable[Any]) -> bool:
+    """Check the cells of a column of dates. True if they leave its order open. Raises UnreadableFile for days before
+    months."""
+    order = DayOrder(column)
+    for cell in cells:
+        order.note(cell)
+        if order.is_month_first:
+            return False
+    order.refuse()
+    return order.is_open

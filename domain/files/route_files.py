@@ -20,17 +20,10 @@ import msgspec
 from domain.contract.checking import Invalid, read_body
 from domain.contract.shapes import MAX_BODY_BYTES, RouteInput
 from domain.files.csvfiles import UnreadableFile
-from domain.files.day_order import refuse_days_first
+from domain.files.day_order import DayOrder
 from domain.files.reading_ends import go_on
 from domain.files.route_footers import WithoutFooters
-from domain.files.route_layout import (
-    MOST_NAME_CHARACTERS,
-    TIME_FIELDS,
-    Layout,
-    TableField,
-    is_known_column,
-    layout_of,
-)
+from domain.files.route_layout import MOST_NAME_CHARACTERS, TIME_FIELDS, Layout, is_known_column, layout_of
 from domain.files.route_rows import FileRoute
 from domain.files.route_tables import TableEntry, divided_loads, routes_of_rows, routes_of_stops, survey_of
 from domain.files.route_times import plain_text
@@ -148,24 +141,26 @@ _DATED_ROWS = 100
 def _dated(table: _Table, layout: Layout) -> Iterator[TableEntry]:
     """The entries. Raises UnreadableFile if they have the day before the month: the first ones, or others if the first
     leave it open."""
+    times = {index: layout.name_of(place) for place, index in layout.columns.items() if place.field in TIME_FIELDS}
+    orders = {index: DayOrder(name) for index, name in times.items()}
     entries = table.entries()
     first = list(islice(entries, _DATED_ROWS))
-    times = [place for place in layout.columns if place.field in TIME_FIELDS]
-    is_open = [place for place in times if _refuse_days_first(first, layout, place)]
+    _refuse_days_first(first, orders)
+    is_open = {index: order for index, order in orders.items() if order.is_open}
     if len(first) < _DATED_ROWS or not is_open:
         return chain(first, entries)
-    for place in is_open:
-        _refuse_days_first(chain(first, entries), layout, place)
-        deque(entries, maxlen=0)  # `again` needs it
-        table.again()
-        first, entries = [], table.entries()
-    return entries
+    _refuse_days_first(entries, is_open)
+    table.again()
+    return table.entries()
 
 
-def _refuse_days_first(entries: Iterable[TableEntry], layout: Layout, place: TableField) -> bool:
-    index = layout.columns[place]
-    cells = (row.cells[index] for row in entries if isinstance(row, Row) and index < len(row.cells))
-    return refuse_days_first(layout.name_of(place), cells)
+def _refuse_days_first(entries: Iterable[TableEntry], orders: Mapping[int, DayOrder]) -> None:
+    for row in entries:
+        for index, order in orders.items() if isinstance(row, Row) else ():
+            if index < len(row.cells):
+                order.note(row.cells[index])
+    for order in orders.values():
+        order.refuse()
 
 
 def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without: WithoutFooters) -> Iterator[FileRoute]:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import openpyxl
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.files import route_files
 from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.route_files import open_route_file
+from domain.files.spreadsheets import read_table
 from domain.fills.card_files import open_fill_file
 from domain.fills.profiles import CARDS
 
@@ -82,6 +85,24 @@ def test_loads_in_the_order_of_their_days_are_looked_at_to_their_end(
                 list(file.routes)
         else:
             assert [len(one.route.stops) for one in file.routes if one.route is not None] == [2] * 400
+
+
+def test_columns_that_leave_their_order_open_are_looked_at_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row has a window at each of 20 stops."""
+    times = [f"Stop {stop} Window {end}" for stop in range(1, 21) for end in ("Start", "End")]
+    places = [f"Stop {stop} {part}" for stop in range(1, 21) for part in ("Name", "Latitude", "Longitude")]
+    row = ["101", "Ann", *["05/11/2026 08:00"] * (1 + len(times)), *["Joliet", "41.4", "-88.1"] * 20]
+    path = tmp_path / "loads.csv"
+    head = ",".join(["Load Number", "Unit Number", "Driver Name", "Scheduled Start", *times, *places])
+    path.write_text("\n".join([head, *(",".join([f"L{number}", *row]) for number in range(200))]))
+    opened = Mock(side_effect=read_table)
+    monkeypatch.setattr(route_files, "read_table", opened)
+
+    with open_route_file(path, {}, ZoneInfo("America/Chicago")) as file:
+        assert sum(one.route is not None for one in file.routes) == 200
+    assert opened.call_count == 2
 
 
 def test_a_file_of_a_card_with_the_day_first_is_refused_before_a_row_is_stored(tmp_path: Path) -> None:
