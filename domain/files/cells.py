@@ -154,19 +154,18 @@ def _bare(written: str) -> tuple[bool, str]:
     return is_negative, _AROUND.sub("", text)
 
 
-_CANADIAN, _AMERICAN = re.compile(r"CA?\$|CAD"), re.compile(r"US\$|USD|\$")
+_CANADIAN, _AMERICAN = re.compile(r"CA?\$|CAD"), re.compile(r"US\$|USD")
 
 
 def _named_currency(cell: Cell) -> str:
-    """The currency that an amount names: CAD, or USD, for which `$` stands; empty if it names none."""
+    """The currency that an amount names: CAD, USD, or a bare `$`; empty if it names none."""
     text = cell.upper() if isinstance(cell, str) and len(cell) <= _LONGEST_NUMBER else ""
-    return "CAD" if _CANADIAN.search(text) else "USD" if _AMERICAN.search(text) else ""
+    return "CAD" if _CANADIAN.search(text) else "USD" if _AMERICAN.search(text) else "$" if "$" in text else ""
 
 
-def amounts_currency(cells: Iterable[Cell]) -> str:
-    """CAD if the first amount that names a currency names that one: `CA$630.00`; else an empty text."""
-    named = next(filter(None, map(_named_currency, cells)), "")
-    return "CAD" if named == "CAD" else ""
+def first_currency(cells: Iterable[Cell]) -> str:
+    """The currency of the first of these amounts that names one: CAD, USD, or a bare `$`; else an empty text."""
+    return next(filter(None, map(_named_currency, cells)), "")
 
 
 def _number_in(currency: str, number: Callable[[Cell], float], cell: Cell) -> float:

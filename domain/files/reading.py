@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from domain.files.cells import amounts_currency, cell_text, converter, writes_commas
+from domain.files.cells import cell_text, converter, first_currency, writes_commas
 from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.day_order import refuse_days_first
@@ -89,9 +89,19 @@ def open_profiled(
         numeric = [index for place in places if is_numeric(place.field) for index in place.indexes]
         written = (cell for row in sample for cell in _cells_at(row, numeric))
         has_commas = writes_commas(written, has_thousands=record.has_thousands)
-        currency = _currency_of_amounts(places, sample, record, above)
+        amounts = [place for place in places if place.field.kind == "amount"]
+        named_by = {place.field.name: first_currency(_column_cells(sample, place)) for place in amounts}
+        currency = _currency_of_amounts(places, named_by, record, above)
         readers = [
-            field_reader(place, profile, zone, has_marks=record.has_marks, has_commas=has_commas, currency=currency)
+            field_reader(
+                place,
+                profile,
+                zone,
+                has_marks=record.has_marks,
+                has_commas=has_commas,
+                # A column of bare dollars is in those of the others, and names no other ones itself.
+                currency="" if currency and named_by.get(place.field.name) == "$" else currency,
+            )
             for place in places
         ]
         refuse_ambiguous(heading, readers, sample)
@@ -129,14 +139,13 @@ def _column_cells(rows: Iterable[Row], place: FieldPlace) -> Iterator[Cell]:
 
 
 def _currency_of_amounts(
-    places: Sequence[FieldPlace], sample: Sequence[Row], record: RecordFields, above: Mapping[str, Any]
+    places: Sequence[FieldPlace], named_by: Mapping[str, str], record: RecordFields, above: Mapping[str, Any]
 ) -> str | None:
     """The currency that the amounts of a file name in their cells, as `CA$630.00`; empty if it is none but US dollars.
-    None if it does not matter, or another place names it."""
+    None if it does not matter, or another place names it. `named_by` has the currency of each column."""
     if not record.is_in_dollars or "currency" in above or any(one.field.name == "currency" for one in places):
         return None
-    amounts = [index for place in places if place.field.kind == "amount" for index in place.indexes]
-    return amounts_currency(cell for row in sample for cell in _cells_at(row, amounts))
+    return "CAD" if "CAD" in named_by.values() else ""
 
 
 def _cells_at(row: Row, indexes: Sequence[int]) -> Iterator[Cell]:

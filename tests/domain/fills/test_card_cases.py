@@ -542,6 +542,9 @@ def test_a_person_says_the_currency_of_rows_that_do_not(
         ("642.18", "US$642.18", "Total", ["USD", "USD"]),
         ("$642.18", "$642.18", "Total (CAD)", ["CAD", "CAD"]),
         ("CA$642.18", "$642.18", "Currency,Total", ["CAD", "USD"]),
+        ("$1.605,CA$642.18", "$1.605,CA$642.18", "Price,Total", ["CAD", "CAD"]),
+        ("US$1.605,CA$642.18", "US$1.605,CA$642.18", "Price,Total", []),
+        ("$1.605,CA$642.18", "$1.605,$642.18", "Price,Total", ["CAD"]),
     ],
 )
 def test_an_amount_may_name_its_currency(
