@@ -40,6 +40,11 @@ it, and MessageBird takes it and sends nothing."""
 _MOST_IN_UNICODE = {"clicksend": 536, "msgbird": 603, "plivo": 737, "telnyx": 670}
 """Longest texts with other than plain characters, which need twice the room in text messages."""
 
+_PLAIN = re.compile(r"[^`\x80-\U0010ffff]*")
+"""Characters of the alphabet of text messages (GSM 03.38) that are ASCII: all but the backtick."""
+_OF_TWO = re.compile(r"[\[\\\]^{|}~\U00010000-\U0010ffff]")
+"""Characters that count as two in text messages."""
+
 
 def room_at_gateway(text: str, channel: str) -> int:
     """The most characters of the text that a gateway of this kind takes, before they are escaped. Apprise writes the
@@ -47,8 +52,9 @@ def room_at_gateway(text: str, channel: str) -> int:
     most = _MOST_CHARACTERS.get(channel)
     if most is None:
         return len(text)
-    if not text.isascii():
-        most = _MOST_IN_UNICODE.get(channel, most)
+    if channel in _MOST_IN_UNICODE:
+        most = most if _PLAIN.fullmatch(text) else _MOST_IN_UNICODE[channel]
+        most -= len(_OF_TWO.findall(text))
     if channel == "clicksend":  # it counts a line end as two characters
         most -= text.count("\n")
     return most - 1 - (len(for_chat(text, channel)) - len(text))

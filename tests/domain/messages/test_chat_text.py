@@ -67,7 +67,7 @@ def test_a_plan_that_is_too_long_for_a_gateway_goes_out_without_its_last_fuel_st
     channel: str, plain: int, unicode: int
 ) -> None:
     """Each of these gateways refuses a longer text."""
-    for name, most in (("Plaza", plain), ("ਪਲਾਜ਼ਾ", unicode)):
+    for name, most in (("Plaza", plain), ("Love`s", unicode), ("ਪਲਾਜ਼ਾ", unicode)):
         stops = [
             line
             for number in range(1, 30)
@@ -79,6 +79,12 @@ def test_a_plan_that_is_too_long_for_a_gateway_goes_out_without_its_last_fuel_st
         assert most - 400 < len(sent) <= most
         assert sent.endswith("Ask dispatch for the others.\nMessage msg_1")
         assert f"1. {name} 1\nMile 1: 100.0 gal" in sent
+
+
+@pytest.mark.parametrize("channel", ["plivo", "telnyx", "msgbird", "clicksend"])
+def test_characters_that_a_text_message_has_in_two_count_as_two(channel: str) -> None:
+    assert room_at_gateway("Plaza [24 h]", channel) == room_at_gateway("Plaza 24 h", channel) - 2
+    assert room_at_gateway("Plaza 🚛", channel) == room_at_gateway("Plaza é", channel) - 1
 
 
 def test_clicksend_counts_a_line_end_as_two_characters() -> None:
