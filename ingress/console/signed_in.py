@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from domain import clock
 from domain.accounts.sessions import Session, find_session
-from domain.accounts.tokens import is_of_company
+from domain.accounts.tokens import is_form_token, is_of_company
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.audit.entries import LONGEST_REASON, Actor
 from domain.database.connections import Connection, Tenant
@@ -27,7 +27,7 @@ from domain.needs.need_counts import count_needs_briefly
 from domain.needs.route_needs import RoutesInNeed
 from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
-from ingress.console.browser import LONGEST_NEXT, SESSION, Form, read_cookie, sent_form_token
+from ingress.console.browser import FORM_HEADER, LONGEST_NEXT, SESSION, Form, read_cookie, sent_form_token
 from ingress.console.console import Console, console_of
 from ingress.console.navigation import LONGEST_COUNT_MILLISECONDS, ShownGroup, navigation_of
 from ingress.console.refusals import Refused, known, not_found
@@ -164,7 +164,7 @@ def answer_signed_in(
     """Run the handler in a transaction, if the person is signed in and has one of the roles `by`. The transaction sees
     only the person's company, or for an operator, who looks after all companies, everything. `is_hidden`: for other
     roles the address does not exist. Raises Refused and whatever the handler raises, after rolling the transaction
-    back."""
+    back; Refused also for a part of a page that another person has loaded in this browser."""
     console, token, now = console_of(request), read_cookie(request, SESSION), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         session = find_session(connection, token, now=now) if token is not None else None
@@ -172,6 +172,9 @@ def answer_signed_in(
             if token is not None:
                 console.forget_owner(token)
             return _to_sign_in(request)
+        page_token = request.headers.get(FORM_HEADER)
+        if page_token is not None and not is_form_token(page_token, token):
+            raise Refused(409, "Somebody has signed in since this page was loaded", "Load the page again.")
         if session.role not in by:
             raise not_found() if is_hidden else _forbidden(session.role)
         if session.role is not Role.OPERATOR:

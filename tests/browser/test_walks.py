@@ -18,10 +18,10 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
-from tests.browser.conftest import People
+from tests.browser.conftest import People, add_session
 from tests.browser.pages import make_key, see_trucks
 from tests.dying import dead, kill, url_of, working
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body, signed_in
 from tests.ingress.console.conftest import PASSWORD, running_console
 from tests.pipeline.world import store_prices
 from tests.servers import own_redis
@@ -399,8 +399,9 @@ def test_a_file_that_is_dropped_on_any_page_is_looked_at_and_imported(people: Pe
         expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
 
 
-def test_a_file_that_an_operator_drops_is_imported_for_the_company_of_the_page(people: People) -> None:
-    """Another company was chosen in another window: that company's page is loaded, and the file is dropped anew."""
+def test_a_file_that_is_dropped_is_imported_for_the_company_of_the_page(people: People) -> None:
+    """Another company was chosen in another window, or another person has signed in there: that company's page is
+    loaded, and the file is dropped anew."""
     first, second = people.world.new_fleet(), people.world.new_fleet()
     with people.world.database.transaction() as connection:
         connection.execute("UPDATE companies SET name = 'Zephyr Lines' WHERE id = %s", (second.company_id,))
@@ -411,6 +412,16 @@ def test_a_file_that_an_operator_drops_is_imported_for_the_company_of_the_page(p
     other.locator(f"form:has(input[value={second.shown_company_id}])").get_by_role("button").click()
     expect(other.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
 
+    page.evaluate(DROPPED)
+    expect(page.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
+    expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
+    expect(page.get_by_role("heading", name="This is a file of vehicles")).to_have_count(0)
+
+    with people.world.database.transaction() as connection:
+        owners = [signed_in(connection, Role.OWNER, one.company_id) for one in (first, second)]
+    add_session(page.context, people.world.url, owners[0])
+    page.goto("/savings")
+    add_session(page.context, people.world.url, owners[1])  # who signs in in another window
     page.evaluate(DROPPED)
     expect(page.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
     expect(page.get_by_role("heading", name="Import a file")).to_be_visible()

@@ -8,8 +8,8 @@ const lookAt = (files) => {
   form.requestSubmit(form.querySelector("button[value=look]"));
 };
 
-// The company that an operator has chosen stands in the token of its pages.
-const companyOf = (page) => page.body.getAttribute("hx-headers:inherited");
+// Who is signed in, and the company that an operator has chosen, stand in the token of a page.
+const tokenOf = (page) => page.body.getAttribute("hx-headers:inherited");
 
 const goToImport = async () => {
   if (document.getElementById("any-file")) return true;
@@ -18,7 +18,7 @@ const goToImport = async () => {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const main = page.getElementById("main");
     if (!answer.ok || !main?.querySelector("#any-file")) throw new Error("refused");
-    if (companyOf(page) !== companyOf(document)) throw new Error("an operator has chosen another company meanwhile");
+    if (tokenOf(page) !== tokenOf(document)) throw new Error("another person or company by now");
     document.getElementById("main").replaceWith(main);
     document.title = page.title;
   } catch {

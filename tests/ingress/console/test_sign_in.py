@@ -1,5 +1,6 @@
 """Signing in to the console, and attacks on sessions and forms."""
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -401,6 +402,18 @@ def test_a_form_changes_the_company_whose_page_it_stood_on(world: World) -> None
     assert operator.submit("/vehicles/new", unit_number="777").status_code == 303
     choice = operator.submit("/companies", token=token, company_id=first.shown_company_id)
     assert choice.status_code == 303, "any page may choose a company"
+
+
+def test_a_page_shows_nothing_of_a_person_who_has_signed_in_since(world: World) -> None:
+    """Somebody with an account in each of two companies, in one browser: the page names the first one."""
+    first, second = world.browser(Role.VIEWER), world.browser(Role.VIEWER)
+    (told,) = re.findall(r"hx-headers:inherited='([^']+)'", first.look("/overview"))
+    part = {"HX-Request": "true", **json.loads(told)}
+
+    assert first.get("/overview", headers=part).status_code == 200
+    refused = second.get("/overview", headers=part)
+    assert (refused.status_code, refused.headers["hx-retarget"]) == (409, "#notices")
+    assert "Somebody has signed in since this page was loaded" in refused.text
 
 
 def test_nothing_inline_may_run_and_no_page_is_kept(world: World) -> None:
