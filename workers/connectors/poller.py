@@ -42,6 +42,9 @@ DOUBT_SECONDS = 1800.0
 _MOST_FIXES_OF_VEHICLE = 5
 """Most fixes in an answer, for each vehicle that it may name. A feed has more of few vehicles, and few of many."""
 
+_LONGEST_CURSOR = 6_000
+"""Most characters of a cursor, which goes into an address: most servers take 8 KB."""
+
 MOST_PAGES_IN_A_ROW = 100
 """After this many pages in a row, a vendor that always has a next page waits like one that has none."""
 
@@ -224,7 +227,10 @@ class Poller:
 
 
 def _require_bounded(page: VendorPage, most_vehicles: int) -> None:
-    """Check the size of a page. Raises VendorFault if it names more vehicles or positions than are taken."""
+    """Check the size of a page. Raises VendorFault if it names more vehicles or positions than are taken, or has a
+    cursor that cannot be stored and sent again."""
+    if page.cursor is not None and (len(page.cursor) > _LONGEST_CURSOR or not page.cursor.isprintable()):
+        raise VendorFault("the place where its answer ends cannot be kept: it is too long, or no text")
     if len(page.vehicles) > most_vehicles or len(page.fixes) > most_vehicles * _MOST_FIXES_OF_VEHICLE:
         raise VendorFault(
             f"its answer names {len(page.vehicles):,} vehicles with {len(page.fixes):,} positions, and at most"
