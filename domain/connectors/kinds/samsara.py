@@ -90,7 +90,8 @@ class Samsara(Vendor):
     def _page_of(self, body: bytes, access: Access) -> VendorPage:
         document = read_document(self.title, body)
         data, more = at_path(document, "data"), at_path(document, "pagination", "hasNextPage") is True
-        end = text_or_none(at_path(document, "pagination", "endCursor"))
+        given = at_path(document, "pagination", "endCursor")
+        end = (given if isinstance(given, str) else text_or_none(given)) or None  # a part of a cursor would be none
         if not isinstance(data, list) or (more and end is None):
             raise UnreadableAnswer(self.title)
         vehicles, fixes, levels, refused = list[VendorVehicle](), list[VendorFix](), list[VendorLevel](), Counter[str]()

@@ -1,11 +1,14 @@
 """Samsara's feed, from a fake of it over real HTTP into the tables."""
 
+import asyncio
 from datetime import datetime, timedelta
 
 import pytest
 
+from domain.connectors.kinds.samsara import Samsara as SamsaraVendor
 from domain.connectors.levels import fuel_level_near
 from domain.connectors.vendor import (
+    Access,
     ForgottenCursor,
     UnreadableAnswer,
     VendorFault,
@@ -14,6 +17,7 @@ from domain.connectors.vendor import (
     VendorRefusal,
 )
 from domain.database.connections import Connection
+from tests.domain.connectors.cases import Answers
 from tests.domain.connectors.helpers import added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
@@ -59,6 +63,15 @@ def test_pages_follow_the_cursor_and_each_fix_is_stored_once(
     assert row is not None
     assert (row.fixes, row.cursor) == (5, pages[0].cursor)  # the repeated page was the last that was stored
     assert row.left_out == {"unmatched": 1, "repeated": 2}
+
+
+def test_a_cursor_is_kept_as_it_came_however_long_it_is() -> None:
+    """It is opaque, and for a stream of several series it is a token of some hundred characters: DESIGN.md of
+    github.com/andrewjordan3/fleetpull. Cut off at 200 it is none, so that each second poll was refused."""
+    cursor = "eyJncHMiOiI0MTFk/+==" * 25
+    answers = Answers([{"data": [], "pagination": {"endCursor": cursor, "hasNextPage": True}}])
+    page = asyncio.run(SamsaraVendor().poll(None, Access("http://vendor", {"token": "t"}), answers))
+    assert (page.cursor, page.has_more) == (cursor, True)
 
 
 def test_a_fix_gets_the_fuel_level_that_was_measured_nearest_to_it() -> None:
