@@ -38,12 +38,17 @@ from domain.connectors.vendor import (
     FieldName,
     UnreadableAnswer,
     Vendor,
+    VendorFault,
     VendorFix,
     VendorHttp,
     VendorLevel,
     VendorPage,
     VendorVehicle,
 )
+
+_NO_SUCH_PAGE = (400, 404, 422)
+"""Answers to a page behind the last one, which was there when the page before it was asked for. So the list has ended:
+github.com/encode/django-rest-framework, pagination.py, answers 404."""
 
 _PREVIEWED = 3
 _ABOUT_NOW = timedelta(minutes=15)
@@ -131,7 +136,12 @@ class EldGateway(Vendor):
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
         description = _description(access.credentials.get("description") or "")
         number = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 7 else 1
-        body = await self._ask(description, number, access, http)
+        try:
+            body = await self._ask(description, number, access, http)
+        except VendorFault as fault:
+            if number > 1 and fault.status in _NO_SUCH_PAGE:
+                return VendorPage([], [])
+            raise
         return await http.read(lambda body: _page_of(description, body, number), body)
 
     async def test(self, access: Access, http: VendorHttp) -> str:

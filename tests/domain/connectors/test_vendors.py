@@ -22,6 +22,7 @@ from domain.connectors.vendor import (
     ForgedRequest,
     InboundRequest,
     UnreadableAnswer,
+    VendorAnswer,
     VendorFault,
     VendorHurried,
     VendorPage,
@@ -394,6 +395,28 @@ def test_a_description_that_cannot_be_used_is_refused_with_its_fault(
 ) -> None:
     with pytest.raises(UnusableConnector, match=fault):
         added(connection, fleet.live, "eld", "http://127.0.0.1:9/units", {"api_key": "k", "description": description})
+
+
+class Shorter(Answers):
+    """A gateway whose last page has gone."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__([])
+        self._status = status
+
+    async def request(self, method: Any, url: str, **_: Any) -> VendorAnswer:
+        raise VendorFault("it answered", status=self._status)
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+def test_a_gateway_s_list_that_has_become_shorter_ends_and_begins_anew(status: int) -> None:
+    """A truck was removed between two pages: the page that was to come was asked for again and again, for ever."""
+    access = Access("http://vendor", {"api_key": "k", "description": '{"page": "page", "pages": "/pages"}'})
+    page = asyncio.run(EldGateway().poll("3", access, Shorter(status)))
+    assert (page.fixes, page.cursor, page.has_more) == ([], None, False)
+    for cursor, answer in ((None, status), ("1", status), ("3", 500)):
+        with pytest.raises(VendorFault):
+            asyncio.run(EldGateway().poll(cursor, access, Shorter(answer)))
 
 
 @pytest.mark.parametrize(
