@@ -280,8 +280,9 @@ CREDENTIALS = SealedColumn("connectors", "credentials")
 
 
 def checked_url(vendor: type[Vendor], url: str, allowed: AllowedHosts) -> str:
-    """The address without a slash at its end. Raises UnusableConnector, with the reason, if it must not be called."""
-    wanted = url.strip().rstrip("/") or vendor.default_url
+    """The address; without a slash at its end if paths are added to it. Raises UnusableConnector, with the reason, if
+    it must not be called."""
+    wanted = (url.strip() if vendor.is_url_whole else url.strip().rstrip("/")) or vendor.default_url
     if wanted is None:
         raise UnusableConnector(f"{vendor.title} needs an address, such as https://gps.example.com")
     if (fault := url_fault(wanted, allowed, ALLOWED_HOSTS_SETTING)) is not None:

@@ -58,7 +58,7 @@ class Access(NamedTuple):
     """The address and the credentials with which a connector asks its vendor."""
 
     url: str
-    """The address, without a slash at its end."""
+    """The address, without a slash at its end unless it is asked as it is."""
     credentials: Mapping[FieldName, str]
 
 
@@ -164,6 +164,8 @@ class Vendor(ABC):
     title: ClassVar[str]
     default_url: ClassVar[str | None] = None
     """The vendor's own cloud; None if a person gives the address."""
+    is_url_whole: ClassVar[bool] = False
+    """True if the address is asked as it is; False if paths are added to it."""
     fields: ClassVar[Sequence[CredentialField]]
     receives: ClassVar[bool] = False
     """True if it understands requests to `POST /telematics/{connector}`."""

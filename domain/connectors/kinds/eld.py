@@ -99,6 +99,7 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class EldGateway(Vendor):
     kind = "eld"
     title = "ELD gateway"
+    is_url_whole = True
     fields = (
         CredentialField("api_key", "API key", "Sent as `x-api-key`.", required=False),
         CredentialField("provider_token", "Provider token", "Sent as `provider-token`, if given.", required=False),

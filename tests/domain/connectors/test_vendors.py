@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from domain.connectors import kinds
-from domain.connectors.connectors import UnusableConnector
+from domain.connectors.connectors import UnusableConnector, checked_url
 from domain.connectors.kinds.eld import EldGateway
 from domain.connectors.kinds.geotab import Geotab as GeotabVendor
 from domain.connectors.kinds.motive import Motive as MotiveVendor
@@ -395,6 +395,15 @@ def test_a_description_that_cannot_be_used_is_refused_with_its_fault(
 ) -> None:
     with pytest.raises(UnusableConnector, match=fault):
         added(connection, fleet.live, "eld", "http://127.0.0.1:9/units", {"api_key": "k", "description": description})
+
+
+def test_a_gateway_s_address_keeps_its_slash() -> None:
+    """Gateways on Django redirect an address without it, and redirects are not followed. Other vendors' addresses get
+    paths."""
+    given = " https://eld.example.com/api/units/ "
+    assert checked_url(EldGateway, given, LOOPBACK) == "https://eld.example.com/api/units/"
+    assert checked_url(MotiveVendor, given, LOOPBACK) == "https://eld.example.com/api/units"
+    assert checked_url(MotiveVendor, " / ", LOOPBACK) == MotiveVendor.default_url
 
 
 class Shorter(Answers):
