@@ -23,7 +23,7 @@ from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.fleet.former_names import forget_former_names, keep_stored_names
 from domain.fleet.listings import DRIVERS, StoredDriver
 from domain.fleet.merging import Record, merge_rows
-from domain.fleet.records import PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
+from domain.fleet.records import NOBODY, PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
 from domain.languages.tags import tidy_language
 
@@ -57,7 +57,7 @@ DRIVER_COLUMNS = ColumnNames(
         **dict.fromkeys(("languagepreference", "idioma", "langue"), "language"),
     },
     ("name", ("firstname", "lastname")),
-    passed_over=PAST_COLUMNS,
+    passed_over={**PAST_COLUMNS, **dict.fromkeys(("driverid", "externalid", "name", "drivername"), NOBODY)},
 )
 """Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 

@@ -49,15 +49,19 @@ class _PastDays:
 
 PAST_COLUMNS: dict[str, Container[str]] = {
     **dict.fromkeys(("status", "activationstatus", "employmentstatus", "workstatus"), _GONE),
-    **dict.fromkeys(("vehiclestatus", "truckstatus", "unitstatus", "assetstatus"), _GONE),
+    **dict.fromkeys(("vehiclestatus", "truckstatus", "tractorstatus", "unitstatus", "assetstatus"), _GONE),
     **dict.fromkeys(("driverstatus", "driveractivationstatus", "employeestatus"), _GONE),
-    **dict.fromkeys(("active", "isactive"), frozenset({"false", "no", "n", "f", "0"}) | _GONE),
+    **dict.fromkeys(("active", "activeyn", "isactive"), frozenset({"false", "no", "n", "f", "0"}) | _GONE),
     **dict.fromkeys(("terminationdate", "termdate", "dateterminated", "separationdate"), _PastDays()),
-    **dict.fromkeys(("solddate", "datesold", "saledate", "disposaldate", "retireddate", "retirementdate"), _PastDays()),
+    **dict.fromkeys(("solddate", "datesold", "saledate", "disposaldate"), _PastDays()),
+    **dict.fromkeys(("retireddate", "retiredate", "retirementdate"), _PastDays()),
 }
 """Columns that tell whether a vehicle or driver is still there, each with the words or days for no. The number of a
 sold truck may be that of its successor. Trucks in the shop or out of service come back, so these words are not among
 them."""
+
+NOBODY = frozenset({"unknown"})
+"""The number of TMW's record that stands for no truck and no driver. A load without one has it, too."""
 
 
 class FleetTable(Generic[Row]):

@@ -19,7 +19,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Command
 from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, OtherThings, Progress, read_rows
 from domain.fleet.merging import Record, merge_rows
-from domain.fleet.records import PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
+from domain.fleet.records import NOBODY, PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
 
 TankGallons = Annotated[float, Meta(gt=0, le=1000)]
@@ -128,12 +128,14 @@ class _Trailers:
         return bool(_TRAILER.search(str(cell))) and not _TRUCK.search(str(cell))
 
 
+_UNIT_NAMES = (
+    *("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber", "vehiclename"),
+    *("truck", "truckno", "trucknumber", "truckname", "truckcode", "currenttruck"),
+    *("tractor", "tractorno", "tractornumber", "powerunit", "powerunitno", "powerunitnumber", "powerunitid"),
+)
 VEHICLE_COLUMNS = ColumnNames(
     {
-        **dict.fromkeys(("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber"), "unit_number"),
-        **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname", "truckcode"), "unit_number"),
-        **dict.fromkeys(("currenttruck", "tractor", "tractorno", "tractornumber"), "unit_number"),
-        **dict.fromkeys(("powerunit", "powerunitno", "powerunitnumber", "powerunitid"), "unit_number"),
+        **dict.fromkeys(_UNIT_NAMES, "unit_number"),
         **dict.fromkeys(("vinnumber", "vinno", "vinsn", "vehicleidentificationnumber"), "vin"),
         "vehicleidentificationnumbervin": "vin",
         **dict.fromkeys(("plate", "plateno", "platenumber", "licenseplatenumber", "licenceplate"), "license_plate"),
@@ -147,6 +149,7 @@ VEHICLE_COLUMNS = ColumnNames(
     ),
     passed_over={
         **PAST_COLUMNS,
+        **dict.fromkeys(("unitnumber", *_UNIT_NAMES), NOBODY),
         **dict.fromkeys(("type", "vehicletype", "assettype", "equipmenttype", "unittype"), _Trailers()),
         **dict.fromkeys(("category", "assetcategory", "vehiclecategory"), _Trailers()),
         **dict.fromkeys(("kind", "assetkind", "vehiclekind", "equipmentkind", "unitkind"), _Trailers()),

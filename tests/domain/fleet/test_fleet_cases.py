@@ -209,6 +209,16 @@ def test_a_list_passes_over_those_whose_day_of_leaving_is_past(connection: Conne
     assert vehicles(connection, fleet)["4801"].vin == "1FUJGBDV8NLBT4811"
 
 
+def test_lists_of_tmw_have_a_record_for_nobody(connection: Connection, fleet: Fleet) -> None:
+    trucks = import_vehicles(connection, fleet.company_id, CASES / "tmw_tractors.csv")
+    people = import_drivers(connection, fleet.company_id, CASES / "tmw_drivers.csv")
+
+    assert (rejected(trucks), trucks.passed_rows) == ({}, [(2, "its ActiveYN is N"), (4, "its Tractor is UNKNOWN")])
+    assert (rejected(people), people.passed_rows) == ({}, [(3, "its ActiveYN is N"), (4, "its Driver ID is UNKNOWN")])
+    assert "4902" in vehicles(connection, fleet)
+    assert "LEEANN" in drivers(connection, fleet)
+
+
 @pytest.mark.parametrize(("days_ago", "is_passed"), [(-30, False), (0, False), (1, False), (2, True), (400, True)])
 @pytest.mark.parametrize("written", ["%m/%d/%Y", "%Y-%m-%d", "%Y%m%d", "%m/%d/%Y %H:%M"])
 def test_who_leaves_today_is_still_there_in_every_time_zone(
