@@ -91,10 +91,10 @@ _CANCELED = re.compile(
 
 _FINISHED = re.compile(
     r"\s*(?:(?:delivered|invoiced|billed|(?:partially[\s_]+)?paid|pod[\s_]+(?:ready|received))(?:[\W_].*)?"
-    r"|completed?|finished|closed|cmp)\s*",
+    r"|completed?|finished|closed|cmp|d)\s*",
     re.IGNORECASE | re.DOTALL,
 )
-"""CMP is TMW's code. `Loading completed` ends no load."""
+"""CMP is TMW's code, D is McLeod's. `Loading completed` ends no load."""
 
 
 def _see_statuses(draft: RouteDraft, row: Row, layout: Layout) -> None:

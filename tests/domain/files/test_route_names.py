@@ -148,6 +148,8 @@ def test_a_load_is_refused_if_one_of_its_rows_is_canceled(tmp_path: Path) -> Non
         ("Status", "DELIVERED_PENDING_POD", True),
         ("Trip Stage", "Completed", True),
         ("ord_status", "CMP", True),
+        ("Status", "D", True),  # McLeod's delivered; P is planned, A available
+        ("Status", "P", False),
         ("Status", "Invoiced", True),
         ("Status", "Partially paid", True),
         ("Load Status", "POD received", True),
