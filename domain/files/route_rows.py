@@ -31,6 +31,8 @@ MOST_STOPS_READ = 99
 """More stops than a route may have, so that the check reports too many."""
 MOST_FAULTS_TOLD = 10
 
+_NEVER = ("1900-01-01T", "1950-01-01T", "2049-12-31T")
+"""Times that databases have for none: TMW writes the last two as both ends of a window without an appointment."""
 _NUMBERS = frozenset(("latitude", "longitude"))
 _NUMBERS_OF_THINGS = frozenset(("externalId", "reference", "unitNumber", "vin", "driverExternalId"))
 """Fields in which a number is a name, so that one which a spreadsheet has rounded may be another thing's."""
@@ -253,6 +255,8 @@ def _set(
         if place in layout.clocks:
             cell = at_clock(cell, _clock(row, layout, place))
         value, fault = cell_time(cell, zone)
+        if place.field != _START.field and value.startswith(_NEVER):
+            return
         if fault:
             draft.faults[whole_path] = fault
         _put(part, path, value)

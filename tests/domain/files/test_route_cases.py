@@ -96,6 +96,13 @@ def test_orders_that_are_canceled_by_a_code_of_their_tms_are_refused() -> None:
     assert routes["7002"].fault == "ord_status: line 3 says 'CAN': a canceled load is not imported"
 
 
+def test_a_window_of_all_time_is_none() -> None:
+    routes = read("tmw_stops.csv")
+
+    assert windows(routes["7001"]) == ["2026-12-01T08:00:00-06:00", "2026-12-01T14:00:00-06:00"]
+    assert (routes["7002"].fault, windows(routes["7002"])) == ("", [])
+
+
 def test_a_day_with_midnight_behind_it_has_the_time_of_its_other_column() -> None:
     """The routes started at midnight, and their windows opened then."""
     routes = read("days_with_midnight.csv", {"scheduledStart": "Appt Date"})
