@@ -71,7 +71,10 @@ class RoadsFolder:
     def tiles_of(self, extract: Extract, wheel: ValhallaWheel) -> Path | None:
         """The tiles that were built from this extract by this version of Valhalla; None if there are none."""
         for tiles in sorted(self.path.glob("tiles-*")):
-            origin = json.loads((tiles / ORIGIN).read_text())
+            try:
+                origin = json.loads((tiles / ORIGIN).read_text())
+            except (OSError, ValueError):  # as after a power failure
+                continue
             if origin["valhalla"] != wheel.version or origin["size"] != extract.size:
                 continue
             if origin["modified_ns"] == extract.modified_ns or origin["sha256"] == extract.sha256():
@@ -105,11 +108,13 @@ class RoadsFolder:
             shutil.rmtree(building, ignore_errors=True)
 
     def _take(self, building: Path, name: str) -> Path:
-        """Give the complete tiles their name; the tiles that they replace go."""
-        for old in self.path.glob("tiles-*"):
-            shutil.rmtree(old)
+        """Give the complete tiles their name; the tiles that they replace go. These lose their name first: a kill may
+        leave some of their files, which no server must take."""
+        replaced = [old.rename(self.path / f"building-{old.name}") for old in self.path.glob("tiles-*")]
         tiles = self.path / name
         building.rename(tiles)
+        for old in replaced:
+            shutil.rmtree(old, ignore_errors=True)
         return tiles
 
 

@@ -12,10 +12,10 @@ from deploy.road_server import tiles as tiles_module
 from deploy.road_server.coverage import coverage_in_words
 from deploy.road_server.extracts import Extract, UnusableExtract, checked_extract
 from deploy.road_server.sizing import needs_of
-from deploy.road_server.tiles import BuildFailed, RoadsFolder
+from deploy.road_server.tiles import ORIGIN, BuildFailed, RoadsFolder
 from deploy.road_server.valhalla_wheel import ValhallaWheel
 from domain.operations.fleet_area import FleetArea, PlannedStopPlace, StationPlace
-from tests.deploy.road_server.test_extracts import WHOLE
+from tests.deploy.road_server.test_extracts import WHOLE, block
 
 BUILDS = "mkdir -p 2/000/754 && echo tile >2/000/754/894.gph && echo '[INFO] Validating, finishing'"
 """The tile of 41.1 degrees north, 96.4 west."""
@@ -99,6 +99,39 @@ def test_what_a_killed_build_left_is_never_served_and_is_removed(folder: RoadsFo
         assert not left.exists()
         with pytest.raises(BuildFailed, match="another `fuelroute roads serve` works in"), folder.locked():
             pass
+
+
+def test_tiles_that_a_kill_left_half_removed_are_never_served(
+    tmp_path: Path, folder: RoadsFolder, extract: Extract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = Wheel(tmp_path)
+    folder.build(extract, wheel, threads=1)
+    extract.path.write_bytes(WHOLE + block(b"OSMData", b"more"))
+    newer = checked_extract(extract.path)
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "rmtree", killed_at_the_first_tile)
+        with pytest.raises(KeyboardInterrupt):
+            folder.build(newer, wheel, threads=1)
+    extract.path.write_bytes(WHOLE)  # the older file is back
+    with folder.locked():
+        assert folder.tiles_of(extract, wheel) is None
+        assert [path.name for path in folder.path.glob("*ing-*")] == []
+
+
+def killed_at_the_first_tile(path: Path, ignore_errors: bool = False) -> None:
+    for tile in path.rglob("*.gph"):
+        tile.unlink()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("content", [None, "", "{"])
+def test_tiles_whose_origin_is_lost_are_built_anew(
+    tmp_path: Path, folder: RoadsFolder, extract: Extract, content: str | None
+) -> None:
+    origin = folder.build(extract, Wheel(tmp_path), threads=1) / ORIGIN
+    origin.unlink() if content is None else origin.write_text(content)
+    assert folder.tiles_of(extract, Wheel(tmp_path)) is None
+    assert folder.build(extract, Wheel(tmp_path), threads=1) == origin.parent
 
 
 def test_a_stop_ends_the_build(tmp_path: Path, folder: RoadsFolder, extract: Extract) -> None:
