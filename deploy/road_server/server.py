@@ -45,13 +45,14 @@ class RoadServer:
 
     def run(self, *, wait_minutes: float = 0) -> int:
         """Serve until Ctrl-C or SIGTERM. Returns the exit status. After a failure it waits for those minutes and tries
-        again; with 0 the failure is raised: NoValhalla, UnusableExtract, BuildFailed, PortTaken or StartFailed."""
+        again; with 0 the failure is raised: NoValhalla, UnusableExtract, BuildFailed, PortTaken, StartFailed or
+        OSError."""
         stop_on_signals(self._supervisor)
         try:
             while not self._supervisor.stopping:
                 try:
                     self._serve()
-                except FuelrouteError as failure:
+                except (FuelrouteError, OSError) as failure:
                     if not wait_minutes:
                         raise
                     self._supervisor.stop()
@@ -65,10 +66,11 @@ class RoadServer:
 
     def _serve(self) -> None:
         wheel, folder = ValhallaWheel(), RoadsFolder(self._settings.data / "roads")
-        port = free_port(self._settings.roads_host, self._settings.roads_port, "--port or FUELROUTE_ROADS_PORT")
+        port = self._free_port(self._settings.roads_port)
         with folder.locked():
             tiles = self._tiles(wheel, folder)
             tell_coverage(self._settings, tiles, self._say)
+            port = self._free_port(port)  # whoever took it during the build would answer for our server
             sockets = socket_folder(tiles)
             make_private(sockets, sockets.parent.stat().st_uid)
             address = f"{self._settings.roads_host}:{port}"
@@ -89,6 +91,9 @@ class RoadServer:
             self._supervisor.start([spec], seconds=START_SECONDS)
             self._say(f"ready {url}")
             self._supervisor.watch(lambda: health.look(self._supervisor.children[-1]))
+
+    def _free_port(self, port: int) -> int:
+        return free_port(self._settings.roads_host, port, "--port or FUELROUTE_ROADS_PORT")
 
     def _tiles(self, wheel: ValhallaWheel, folder: RoadsFolder) -> Path:
         extract = checked_extract(self._path)
