@@ -136,7 +136,7 @@ class ValhallaRoads:
             answer = self._post(request, deadline)
         try:
             legs = [_leg(leg) for leg in answer.json()["trip"]["legs"]]
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValhallaFailed("valhalla answered with something that is no road") from error
         if len(legs) != len(points) - 1:
             raise ValhallaFailed(f"valhalla answered with {len(legs)} legs for {len(points)} points")
@@ -150,7 +150,8 @@ class ValhallaRoads:
         try:
             with tracing.working("POST /route", "client"):
                 headers = tracing.outgoing_headers()
-                answer = self._client.post("/route", json=request, timeout=timeout, headers=headers)
+                with self._client.stream("POST", "/route", json=request, timeout=timeout, headers=headers) as stream:
+                    answer = httpx.Response(stream.status_code, content=b"".join(self._until(deadline, stream)))
         except httpx.TimeoutException as error:
             raise ValhallaFailedForNow("valhalla timed out") from error
         except httpx.HTTPError as error:
@@ -161,6 +162,13 @@ class ValhallaRoads:
             failed = ValhallaFailedForNow if answer.is_server_error else ValhallaFailed
             raise failed(f"valhalla answered with status {answer.status_code}")
         return answer
+
+    def _until(self, deadline: float, stream: httpx.Response) -> Iterator[bytes]:
+        """The answer, piece by piece. Each may come in time, and all of them too late."""
+        for piece in stream.iter_bytes():
+            if self._monotonic() > deadline:
+                raise ValhallaFailed("valhalla took too long")
+            yield piece
 
 
 def reason_of_silence(base_url: str, seconds: float) -> str | None:
@@ -195,7 +203,7 @@ def truck_options(truck: TruckDimensions) -> dict[str, Any]:
 def _refusal(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["error"])[:MAX_REFUSAL_CHARACTERS]
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, RecursionError):
         return "it does not say why"
 
 

@@ -49,6 +49,7 @@ class FakeValhalla(ThreadingHTTPServer):
         self.statuses: list[int] = []
         self.body: bytes | None = None
         self.before_answer: Callable[[], object] = lambda: None
+        self.after_piece: Callable[[], object] = lambda: None
 
     @property
     def url(self) -> str:
@@ -81,7 +82,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
-        self.wfile.write(answer)
+        for piece in (answer[: len(answer) // 2], answer[len(answer) // 2 :]):
+            self.wfile.write(piece)
+            self.server.after_piece()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -172,6 +175,16 @@ def test_a_slow_server_is_not_asked_for_the_rest_of_a_long_route(
     assert len(server.requests) == 2
 
 
+def test_an_answer_that_comes_in_drops_is_not_waited_for(
+    roads: ValhallaRoads, server: FakeValhalla, clock: Clock
+) -> None:
+    def be_slow() -> None:
+        clock.seconds += MAX_SECONDS + 1
+
+    server.after_piece = be_slow
+    assert roads.through([CHICAGO, DENVER]).fallback_reason == "valhalla took too long"
+
+
 def test_only_one_of_many_threads_tries_a_server_after_its_rest(clock: Clock) -> None:
     circuit = ValhallaCircuit(clock)
     circuit.open()
@@ -192,6 +205,7 @@ def test_only_one_of_many_threads_tries_a_server_after_its_rest(clock: Clock) ->
         b"[]",
         b"{}",
         b'{"trip": null}',
+        b"[" * 100_000,
         b'{"trip": {"legs": []}}',
         b'{"trip": {"legs": [{"shape": "", "summary": {"length": 1, "time": 1}}]}}',
         b'{"trip": {"legs": [{"shape": "??", "summary": {"length": -1, "time": 1}}]}}',
