@@ -40,7 +40,9 @@ def roads_serve(
     host: Host = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="N", help="Port to listen on; 8002 unless set, and 0 takes a free one."),
+        typer.Option(
+            "--port", min=0, max=65535, metavar="N", help="Port to listen on; 8002 unless set, and 0 takes a free one."
+        ),
     ] = None,
     threads: Annotated[
         int | None,

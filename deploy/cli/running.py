@@ -29,7 +29,9 @@ log = get_logger(__name__)
 Host = Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")]
 ConsolePort = Annotated[
     int | None,
-    typer.Option("--console-port", metavar="N", help="Port of the console; the one after the API's unless set."),
+    typer.Option(
+        "--console-port", min=0, max=65535, metavar="N", help="Port of the console; the one after the API's unless set."
+    ),
 ]
 
 
@@ -49,7 +51,9 @@ def up(
     host: Host = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."),
+        typer.Option(
+            "--port", min=0, max=65535, metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."
+        ),
     ] = None,
     console_port: ConsolePort = None,
     archive: Annotated[
@@ -89,7 +93,9 @@ def up(
 @app.command()
 def ingress(
     host: Host = None,
-    port: Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, metavar="N", help="Port to listen on; 8080 unless set.")
+    ] = None,
 ) -> None:
     """Runs one process that answers HTTP: the API, the telematics feed and health checks."""
     from ingress.process import run
@@ -102,7 +108,10 @@ def ingress(
 def console(
     host: Host = None,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", help="Port to listen on; the one after the API's unless set.")
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65535, metavar="N", help="Port to listen on; the one after the API's unless set."
+        ),
     ] = None,
 ) -> None:
     """Runs one process that serves the console: the pages for people in a browser."""

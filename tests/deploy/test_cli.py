@@ -326,6 +326,16 @@ def test_every_command_and_option_has_a_help_text() -> None:
             assert getattr(parameter, "help", None), f"{name} {parameter.name}"
 
 
+def test_every_port_is_within_the_bounds_of_ports() -> None:
+    ports = {
+        f"{name} {parameter.opts[0]}": (getattr(parameter, "min", None), getattr(parameter, "max", None))
+        for name, command in commands()
+        for parameter in command.params
+        if str(parameter.name).endswith("port")
+    }
+    assert set(ports.values()) == {(0, 65535), (1, 65535)}, ports
+
+
 def test_the_help_of_an_import_names_its_columns(cli: Cli) -> None:
     told = " ".join(cli("deals", "import", "--help").out.split())
 
