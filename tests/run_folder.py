@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import disk_usage
+from time import time
 
 import pytest
 
@@ -16,6 +17,8 @@ _ROOM_IN_MEMORY = 8 * 10**9
 """Bytes that must be free there. A whole run takes up to 5 GB."""
 _PREFIX = "fr-tests-"
 """Short: some tests have a socket below it, and the path of HAProxy's may have 97 bytes."""
+_NEW_SECONDS = 60.0
+"""A younger folder may be one that its run has made and not locked yet."""
 
 
 @contextmanager
@@ -43,8 +46,10 @@ def _has_room() -> bool:
 
 def _remove_those_of_killed_runs() -> None:
     for left in _MEMORY.glob(f"{_PREFIX}*"):
-        with suppress(OSError), _locked(left):
-            _remove_by_itself(left)
+        with suppress(OSError):
+            if time() - left.stat().st_mtime > _NEW_SECONDS:
+                with _locked(left):
+                    _remove_by_itself(left)
 
 
 @contextmanager
