@@ -7,7 +7,7 @@ from typing import Any
 
 import redis
 
-from domain.queue.dramatiq_messages import UNREADABLE, StoredJob, encode_message, read_message
+from domain.queue.dramatiq_messages import UNREADABLE, StoredJob, encode_again, read_message
 from domain.queue.jobs import QUEUES, in_batches
 from domain.queue.redis_layout import (
     DISCARD,
@@ -35,14 +35,14 @@ def read_dead_letters(client: redis.Redis, queue: str) -> list[tuple[StoredJob, 
 
 
 def enqueue_dead_letters(client: redis.Redis, letters: Sequence[StoredJob]) -> int:
-    """Enqueues dead letters again, as if they had never been tried. Returns how many were still there. Those that could
-    not be read stay, for they name no job.
+    """Enqueues dead letters again for their companies, as if they had never been tried. Returns how many were still
+    there. Those that could not be read stay, for they name no job.
 
     Raises redis.RedisError when Redis fails before anything was done. When it fails in between, the letters that are
     left stay dead letters.
     """
     known = [one for one in letters if one.job != UNREADABLE]
-    return _take(client, REPLAY, known, lambda one: [one.id, encode_message(one.queue, one.job, one.payload, one.id)])
+    return _take(client, REPLAY, known, lambda one: [one.id, encode_again(one)])
 
 
 def remove_dead_letters(client: redis.Redis, letters: Sequence[StoredJob]) -> int:

@@ -45,6 +45,8 @@ class StoredJob(NamedTuple):
     attempts: int
     error: str
     """The last line of the error of the last failed attempt; empty if there is none. Secrets are left out."""
+    company_options: Mapping[str, Any]
+    """The options that name its companies."""
 
 
 def encode_message(
@@ -58,16 +60,19 @@ def encode_message(
     error: str = "",
 ) -> bytes:
     """The message of a job that has not been tried yet; with `error`, of a dead letter."""
+    options: dict[str, Any] = {COMPANY: company} if company is not None else {COMPANIES: list(companies)}
+    return _encode(queue, name, payload, job_id, options | ({ERROR: error} if error else {}))
+
+
+def encode_again(job: StoredJob) -> bytes:
+    """The message of a stored job, for the same companies, as if it had never been tried."""
+    return _encode(job.queue, job.job, job.payload, job.id, job.company_options)
+
+
+def _encode(queue: str, name: str, payload: Mapping[str, Any], job_id: str, options: Mapping[str, Any]) -> bytes:
     import dramatiq  # which commands that only read the queues do not load
 
-    options: dict[str, Any] = {JOB_ID: job_id}
-    if company is not None:
-        options[COMPANY] = company
-    else:
-        options[COMPANIES] = list(companies)
-    if error:
-        options[ERROR] = error
-    message: dramatiq.Message[Any] = dramatiq.Message(queue, name, (), dict(payload), options)
+    message: dramatiq.Message[Any] = dramatiq.Message(queue, name, (), dict(payload), {JOB_ID: job_id, **options})
     return message.encode()
 
 
@@ -117,6 +122,7 @@ def read_message(queue: str, job_id: bytes | str, message: bytes) -> StoredJob |
             datetime.fromtimestamp(options.get("requeue_timestamp", document["message_timestamp"]) / 1000, UTC),
             int(options.get("retries", 0)),
             _last_line(str(options.get(ERROR, ""))),
+            {name: options[name] for name in (COMPANY, COMPANIES) if name in options},
         )
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError, OSError):
         return None

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import dramatiq
 import pytest
 
 from domain.audit.entries import Actor, NoReason, latest_actions
@@ -11,8 +12,10 @@ from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.operations import dead_letters
 from domain.operations.dead_letters import DeadLetter, Filter
+from domain.queue.dramatiq_messages import companies_of
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job, import_due_job, import_routes_job, process_positions_job
+from domain.queue.redis_layout import messages_key
 from tests.domain.helpers import pushed
 from tests.dying import kill, working
 from tests.factories import Fleet, make_fleet
@@ -72,6 +75,23 @@ def test_a_replayed_dead_letter_runs_again_with_fresh_attempts(
     with working(jobs, ran, fails=False):
         eventually(lambda: jobs.client.hlen("dramatiq:plans.msgs"), lambda count: count == 0)
     assert ran == [{"route_id": route_id.hex}]
+
+
+def test_a_replayed_dead_letter_sees_the_same_companies(connection: Connection, jobs: JobQueue) -> None:
+    """A job that names no company would see no rows, and do nothing."""
+    first, second = new_id(), new_id()
+    kill(
+        jobs,
+        build_plan_job(new_id(), first),
+        import_routes_job([new_id()], company_ids=[first, second]),
+        import_routes_job([new_id()]),
+    )
+
+    dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN)
+
+    messages: Any = [*jobs.client.hvals(messages_key("plans")), *jobs.client.hvals(messages_key("imports"))]
+    options = [dramatiq.Message.decode(message).options for message in messages]
+    assert sorted(companies_of(one) or [] for one in options) == [[], [first], [first, second]]
 
 
 def test_a_replayed_dead_letter_may_fail_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
