@@ -25,7 +25,7 @@ from domain.burn.unseen_trips import EndedTrip, note_seen, unseen_trips
 from domain.compliance.recording import record_trip
 from domain.database import fence
 from domain.database.connections import Connection, Database
-from domain.database.health import is_away
+from domain.database.health import is_away, is_servers_fault
 from domain.database.options import HOUSEKEEPING
 from domain.detention import detained
 from domain.driven_lanes import learning
@@ -141,8 +141,8 @@ def _failing_alone(event: str, company_id: UUID) -> Iterator[None]:
 
 def _is_no_fault(error: Exception) -> bool:
     """True if another transaction held the rows of a trip or a truck: its work stays due, and the next pass does it.
-    Raises the error if a server is away."""
-    if is_away(error):
+    Raises the error if a server is away, or its disk is full."""
+    if is_servers_fault(error):
         raise error
     if isinstance(error, (LockNotAvailable, DeadlockDetected)):
         log.info("passes.rows_were_locked", error=str(error))

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.errors import LockNotAvailable
 
 from domain import clock
-from domain.database.health import is_away
+from domain.database.health import is_away, is_servers_fault
 from domain.database.options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.ids import shown_id
@@ -66,7 +66,7 @@ def import_due(context: Context, company_id: UUID | None = None) -> dict[UUID, I
         _look_again(context, attempted, began_at=now)
         return _with_magic_failures(context, attempted, now=now)
     except Exception as error:
-        if is_away(error):
+        if is_servers_fault(error):
             raise DatabaseAway from error
         if not route_ids:
             raise
@@ -135,7 +135,7 @@ def import_batch(
         _look_again(context, attempted, began_at=now)
         return _with_magic_failures(context, attempted, now=now)
     except Exception as error:
-        if is_away(error):  # no fault of the routes: no attempt is counted
+        if is_servers_fault(error):  # no attempt is counted
             raise DatabaseAway from error
         if len(route_ids) > 1:
             log.warning("imports.batch_failed", routes=len(route_ids), exc_info=True)

@@ -9,7 +9,7 @@ import dramatiq
 from psycopg.errors import LockNotAvailable
 
 from domain import clock
-from domain.database.health import is_away
+from domain.database.health import is_servers_fault
 from domain.database.visibility import EVERYTHING, of_companies
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.menu import find_choices
@@ -192,6 +192,6 @@ def _wait(context: Context) -> timedelta:
 
 
 def _is_no_fault(error: Exception) -> bool:
-    """True if the database is away, or another transaction holds the route: no attempt is counted, and the work stays
-    due."""
-    return is_away(error) or isinstance(error, LockNotAvailable)
+    """True if the database is away or full, or another transaction holds the route: no attempt is counted, and the work
+    stays due."""
+    return is_servers_fault(error) or isinstance(error, LockNotAvailable)

@@ -6,7 +6,7 @@ import time
 from typing import Any, Protocol
 
 import psycopg
-from psycopg.errors import AdminShutdown, CannotConnectNow, CrashShutdown, PipelineAborted
+from psycopg.errors import AdminShutdown, CannotConnectNow, CrashShutdown, DiskFull, PipelineAborted
 
 from domain.telemetry.logs import get_logger
 
@@ -53,6 +53,12 @@ def is_away(error: BaseException) -> bool:
         and (error.sqlstate is None or error.sqlstate.startswith(_CONNECTION_LOST))
         and not isinstance(error, PipelineAborted)  # a statement before it was refused
     )
+
+
+def is_servers_fault(error: BaseException) -> bool:
+    """True if the error tells nothing of the work that met it: PostgreSQL is away, or its disk is full. The work stays
+    due, however long that takes."""
+    return is_away(error) or isinstance(error, DiskFull)
 
 
 def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:

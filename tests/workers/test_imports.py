@@ -164,14 +164,17 @@ def test_a_job_without_a_database_fails_and_is_retried(context: Context, setting
 
 
 @pytest.mark.parametrize("routes", [1, 2])
-def test_a_restart_during_an_import_counts_as_no_failed_attempt_of_its_routes(
-    context: Context, stored_fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch, routes: int
+@pytest.mark.parametrize(
+    "fault", ["SELECT pg_terminate_backend(pg_backend_pid())", "DO $$ BEGIN RAISE disk_full; END $$"]
+)
+def test_a_restart_or_a_full_disk_counts_as_no_failed_attempt_of_the_routes(
+    context: Context, stored_fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch, fault: str, routes: int
 ) -> None:
     ids = push(context.database, stored_fleet, now, *"AB"[:routes])
     imported = imports.import_routes
 
     def interrupted(connection: Connection, route_ids: Sequence[UUID], **more: Any) -> Any:
-        named(connection).execute("SELECT pg_terminate_backend(pg_backend_pid())").fetchall()
+        named(connection).execute(fault).fetchall()
         return imported(connection, route_ids, **more)
 
     with monkeypatch.context() as patch:

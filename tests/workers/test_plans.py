@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
+from psycopg.errors import DiskFull, LockNotAvailable
 
 from deploy.clients.python.fuelroute_client import check_certificate
 from domain.database import fence
@@ -186,9 +187,12 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
     assert message.text.startswith("LOW FUEL: drive to Lonely Fuel, mile 0, before anything else.")
 
 
-def test_a_locked_route_has_not_failed(context: Context, now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [LockNotAvailable, DiskFull])
+def test_a_route_has_not_failed_where_it_is_locked_or_the_disk_is_full(
+    context: Context, now: datetime, monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]
+) -> None:
     def waits_in_vain(*_: object, **__: object) -> None:
-        raise psycopg.errors.LockNotAvailable
+        raise error
 
     monkeypatch.setattr("domain.routes.plans.first_plan.finish_plan", waits_in_vain)
     broker = StubBroker()
@@ -199,7 +203,7 @@ def test_a_locked_route_has_not_failed(context: Context, now: datetime, monkeypa
         post(connection, fleet.live, positions_at(JOLIET, now - timedelta(minutes=5)), now=now)
         process_vehicles(connection, "live", fleet.trucks, settings=context.settings, now=now)
 
-    with pytest.raises(psycopg.errors.LockNotAvailable):
+    with pytest.raises(error):
         broker.get_actor("plans.build").fn(route_id.hex)
 
     with context.database.transaction() as connection:
