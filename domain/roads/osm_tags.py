@@ -30,7 +30,7 @@ _THOUSANDS_UNITS = ("lb", "lbs", "pounds", "kg")
 """Units whose numbers have commas between thousands, such as `80,000 lbs`."""
 
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
-_FOOT, _INCH = r"(?:'|ft\.?|feet|foot|′|’|`)", r"(?:\"|''|in\.?|inches|″|”|′′)"
+_FOOT, _INCH = r"(?:'|ft\.?|feet|foot|′|’|‘|´|`)", r"(?:\"|''|in\.?|inches|″|”|′′)"
 _FEET_AND_INCHES = re.compile(rf"{_NUMBER}\s*{_FOOT}\s*-?\s*(?:{_NUMBER}\s*{_INCH}?)?")
 _INCHES = re.compile(rf"{_NUMBER}\s*{_INCH}")
 _METERS = re.compile(rf"{_NUMBER}\s*(?:m\.?|meters?|metres?)?")
@@ -111,7 +111,7 @@ def _is_below(limits: Iterable[tuple[float | None, float]], slack: float) -> boo
 def is_closed_to_trucks(tags: Mapping[str, str]) -> bool:
     """Tell if a truck on its way may not drive here. The tag nearest to trucks counts. A road whose direction changes
     with the hour is closed: a plan does not know the hour of each mile."""
-    if tags.get("oneway") == "reversible":
+    if tags.get("oneway") == "reversible" or "-1" in tags.get("oneway:conditional", ""):
         return True
     for key in ("hgv", "motor_vehicle", "vehicle", "access"):
         values = {one.strip() for one in tags.get(key, "").split(";")}
@@ -145,8 +145,10 @@ def one_way(tags: Mapping[str, str]) -> int:
     return 1 if implied and value != "no" else 0
 
 
-_KINDS = "Alternate|Alt|Business|Bus|Bypass|Byp|Connector|Express|Loop|Scenic|Spur|Toll|Truck"
-_REF = re.compile(rf"([A-Z][A-Za-z]{{0,7}})[ -]?(\d{{1,4}}[A-Z]{{0,2}})(?: ({_KINDS}))?(?: .*)?")
+_KINDS = (
+    "Alternate|Alt|Business|Bus|BL|BR|BS|Bypass|Byp|Connector|Conn|Express|Frontage|Loop|Scenic|Spur|Toll|Truck|Trk"
+)
+_REF = re.compile(rf"([A-Z][A-Za-z]{{0,7}})[ -]?(\d{{1,4}}[A-Z]{{0,2}})(?: ((?i:{_KINDS})))?(?:[ .].*)?")
 _RANK = {"I": 0, "US": 1}
 
 

@@ -24,6 +24,7 @@ from domain.roads.osm_tags import (
     [
         ("4.1", 13.45), ("4.1 m", 13.45), ("4,1m", 13.45), ("410 cm", 13.45), ("13'6\"", 13.5), ("13' 6\"", 13.5),
         ("13 ft 6 in", 13.5), ("13ft6in", 13.5), ("12'", 12), ("12.5 ft", 12.5), ("162\"", 13.5), ("12’6”", 12.5),
+        ("13´6\"", 13.5), ("13‘6", 13.5),
         ("13'-6\"", 13.5), ("12'06\"", 12.5), ("13' 6''", 13.5), ("13'6", 13.5), ("4.1 meter", 13.45),
         ("none", None), ("default", None), ("below_default", None), ("", None), ("-3", None), ("no_sign", None),
         ("unsigned", None), ("x", None), ("4.1 @ (Mo-Fr)", None),
@@ -66,6 +67,8 @@ def test_the_lowest_of_several_limits_counts() -> None:
         ({"hgv": "local"}, False), ({"motor_vehicle": "no"}, True), ({}, False),
         ({"motor_vehicle": "private"}, True), ({"access": "no", "hgv": "yes"}, False),
         ({"hgv": "delivery;destination"}, True), ({"goods": "yes", "access": "no"}, True),  # vans
+        ({"oneway": "yes", "oneway:conditional": "-1 @ (Mo-Fr 05:00-11:00)"}, True),
+        ({"oneway:conditional": "yes @ (Mo-Fr 07:00-09:00)"}, False),
         ({"hgv:lanes": "no|yes"}, False), ({"oneway": "reversible", "highway": "motorway"}, True),
         ({"hgv:conditional": "no @ (22:00-06:00)"}, False), ({"hgv:conditional": "no @ (weight>7.5)"}, True),
         ({"hgv:conditional": "no @ (weightrating > 26,000 lbs)"}, True),
@@ -137,6 +140,8 @@ def test_one_way_roads(tags: dict[str, str], direction: int) -> None:
     ("ref", "number"),
     [
         ("I 80;US 6", "I-80"), ("US 6;I 80", "I-80"), ("PA 581;US 11", "US-11"), ("US 1 Alternate", "US-1 Alternate"),
+        ("I 40 BL", "I-40 BL"), ("US 62 BUS;KY 4", "KY-4"), ("US 31W BYP", "US-31W BYP"), ("I 80 Bus.", "I-80 Bus"),
+        ("I 35 Frontage Road", "I-35 Frontage"), ("I 84 WB", "I-84"),
         ("I 80 Business;US 6", "US-6"), ("I 80 Business", "I-80 Business"), ("I 80 (future)", "I-80"),
         ("NE 31", "NE-31"), ("I 35W", "I-35W"), ("FM 1960", "FM-1960"), ("SR-99", "SR-99"), ("", None), ("581", None),
         ("Broad Street", None), (";;", None),
