@@ -3,6 +3,7 @@
 Speeds are those of the package's roads: by the class of a road, its state and its border. Lines are simplified to some
 30 meters; lengths are those of the whole lines."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -90,9 +91,12 @@ def build_from_extract(extract: Path, file: Path, told: TellStep = lambda _: Non
     told("shortcuts")
     graph = graph_of_arcs(nodes[keep], arcs, SignedPlaces(roads.names, exits, can_join[keep]))
     told("file")
-    fresh = file.with_name(f"{file.name}.new.npz")
-    graph.save(fresh)
-    fresh.replace(file)
+    fresh = file.with_name(f"{file.name}.{os.getpid()}.new.npz")  # another build may write the same file
+    try:
+        graph.save(fresh)
+        fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
     return graph
 
 

@@ -148,6 +148,13 @@ def test_a_file_of_a_later_version_is_refused(roads_file: Path) -> None:
         HighwayGraph.load(roads_file)
 
 
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(made_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "roads.npz").mkdir()
+    with pytest.raises(IsADirectoryError):
+        build_from_extract(made_file.with_name("map.osm.pbf"), tmp_path / "roads.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["roads.npz"]
+
+
 def test_an_extract_without_main_roads_is_refused(tmp_path: Path) -> None:
     made = MadeMap()
     made.way({"highway": "residential"}, Point(41, -96), Point(41.1, -96))
