@@ -17,7 +17,7 @@ import numpy as np
 from domain.burn.figures import DEFAULT_MPG
 from domain.documents import StopDocument
 from domain.roads import Point, Road, Roads, great_circle_miles
-from domain.roads.sphere import Array, stop_point
+from domain.roads.sphere import Array, places_at, stop_point
 from domain.roads.states import States
 
 AT_STOP_MILES = 1.0
@@ -173,7 +173,7 @@ def _part(line: Array, line_miles: Array, first: float, last: float) -> tuple[Ar
     """The line from one road mile to another."""
     inside = (line_miles > first) & (line_miles < last)
     miles = np.concatenate([[first], line_miles[inside], [last]])
-    ends = np.array([[np.interp(mile, line_miles, degrees) for degrees in line.T] for mile in (first, last)])
+    ends = places_at(line, line_miles, np.array([first, last]))
     return np.concatenate([ends[:1], line[inside], ends[1:]]), miles
 
 

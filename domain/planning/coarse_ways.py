@@ -12,7 +12,7 @@ import numpy as np
 from domain.planning.fuel_plan import ComputedPlan
 from domain.roads import Road
 from domain.roads.highways import STRAIGHT_LINE_REASON
-from domain.roads.sphere import Array
+from domain.roads.sphere import Array, places_at
 
 POINT_MILES = 4.0
 """Between two points the road is taken to be straight: seldom more than a mile off."""
@@ -56,7 +56,7 @@ def coarse_way_of(plan: ComputedPlan) -> bytes | None:
 def pack_way(road: Road, *, mpg: float, capacity_gallons: float, mpg_is_measured: bool = False) -> bytes:
     points = max(2, round(road.distance_miles / POINT_MILES) + 1)
     miles = np.linspace(road.line_miles[0], road.line_miles[-1], points)
-    latitudes, longitudes = (np.interp(miles, road.line_miles, degrees).round(4).tolist() for degrees in road.line.T)
+    latitudes, longitudes = places_at(road.line, road.line_miles, miles).round(4).T.tolist()
     return msgspec.msgpack.encode(
         _Stored(mpg, capacity_gallons, latitudes, longitudes, miles.round(2).tolist(), mpg_is_measured)
     )

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from domain.roads.sphere import Array, Point, densified, great_circle_miles
+from domain.roads.sphere import Array, Point, densified, great_circle_miles, places_at
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 
 __all__ = [
@@ -96,8 +96,7 @@ class Road:
         return cls(float(line_miles[-1]), line, line_miles, stop_miles=(), stop_hours=(), source="")
 
     def place_at(self, mile: float) -> Point:
-        latitude, longitude = (float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T)
-        return Point(latitude, longitude)
+        return Point(*places_at(self.line, self.line_miles, np.array([mile]))[0].tolist())
 
     def up_to(self, miles: float) -> "Road":
         """Cut the road at this mile. A shorter road stays as it is."""

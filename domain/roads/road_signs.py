@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from domain.roads import Road
 from domain.roads.highway_graph import HighwayGraph
 from domain.roads.highways import default_highway_finder
-from domain.roads.sphere import MILES_PER_DEGREE, Array
+from domain.roads.sphere import MILES_PER_DEGREE, Array, places_at
 from domain.settings import get_settings
 
 ON_ROAD_MILES = 0.08
@@ -139,7 +139,7 @@ class RoadSigns:
 
 
 def _place(road: Road, mile: float) -> Array:
-    return np.array([np.interp(mile, road.line_miles, column) for column in road.line.T])
+    return np.asarray(places_at(road.line, road.line_miles, np.array([mile]))[0])
 
 
 def _heading(road: Road, mile: float) -> Array:

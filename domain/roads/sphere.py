@@ -135,7 +135,19 @@ def densified(
 def places_along(line: Array, line_miles: Array, step_miles: float) -> Array:
     """Places along a line, (n, 2) in degrees, one every `step_miles`."""
     miles = np.linspace(line_miles[0], line_miles[-1], max(2, math.ceil((line_miles[-1] - line_miles[0]) / step_miles)))
-    return np.column_stack([np.interp(miles, line_miles, line[:, axis]) for axis in (0, 1)])
+    return places_at(line, line_miles, miles)
+
+
+def places_at(line: Array, line_miles: Array, miles: Array) -> Array:
+    """The places at these miles of a line, (n, 2) in degrees; beyond its ends they are its ends."""
+    latitudes, longitudes = line.T
+    is_across = np.ptp(longitudes) > 180  # it may cross the antimeridian
+    if is_across:
+        longitudes = np.unwrap(longitudes, period=360)
+    places = np.column_stack([np.interp(miles, line_miles, degrees) for degrees in (latitudes, longitudes)])
+    if is_across:
+        places[:, 1] = (places[:, 1] + 180) % 360 - 180
+    return places
 
 
 def are_apart(places: Array, along: Array, least_miles: float) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from domain.roads import CIRCUITY, LINE_STEP_MILES, Point, Road, great_circle_miles
 from domain.roads.highway_graph import BORDER, COSTS, DIVIDED, FREEWAY, HIGHWAY, OPEN, PER_MILE, HighwayGraph
 from domain.roads.highways import COST_PER_HOUR, HIGHWAYS_FILE, LOCAL_MPH, STRAIGHT_LINE_REASON, HighwayRoads
-from domain.roads.sphere import densified, segment_miles
+from domain.roads.sphere import densified, places_along, segment_miles
 from tests.repeatable import examples
 
 roads = HighwayRoads()
@@ -227,6 +227,9 @@ def test_a_road_outside_of_north_america_is_a_great_circle(points: list[Point]) 
 def test_across_the_antimeridian_the_line_takes_the_short_way() -> None:
     road = roads.through([Point(52, 179), Point(52, -179)])
     assert np.all(np.abs(road.line[:, 1]) >= 179 - 1e-9)
+    places = places_along(road.line, road.line_miles, 1.0)
+    assert np.all(np.abs(places[:, 1]) >= 179 - 1e-9)
+    assert abs(road.place_at(road.distance_miles / 2 + 1).longitude) >= 179
 
 
 def test_a_road_can_be_part_highway_part_great_circle_and_says_so() -> None:
