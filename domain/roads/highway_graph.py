@@ -3,6 +3,7 @@
 The package's file is of version 1: every arc can be driven both ways, and nothing is known of signs. `fuelroute roads
 build --from` writes version 2 from an extract of OpenStreetMap: one-way roads, and the names of roads and exits."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,7 @@ class HighwayGraph:
         try:
             with path.open("rb") as opened, np.load(opened) as file:
                 return cls._of_file({name: file[name] for name in file.files})
-        except (OSError, ValueError, LookupError, EOFError, BadZipFile):
+        except (OSError, ValueError, LookupError, EOFError, RuntimeError, BadZipFile, zlib.error):
             raise UnusableRoadsFile(path) from None
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -138,6 +139,14 @@ def test_a_file_that_cannot_be_read_stops_no_plan(roads_file: Path, content: byt
         HighwayGraph.load(roads_file)
     assert HighwayRoads().through([FAR_WEST, ON_NE_50]).source == "highway-graph"
     assert default_road_signs() is None
+
+
+def test_a_damaged_file_raises_no_other_error(made_file: Path, tmp_path: Path) -> None:
+    whole, damaged = made_file.read_bytes(), tmp_path / "damaged.npz"
+    for at in range(0, len(whole), 29):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with suppress(UnusableRoadsFile):
+            HighwayGraph.load(damaged)
 
 
 def test_a_file_of_a_later_version_is_refused(roads_file: Path) -> None:
