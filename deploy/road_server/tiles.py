@@ -38,6 +38,10 @@ STAGES = (
 )
 """The lines of the builder's log that begin its stages, and the share of the time that is over by then."""
 
+LEAST_FREE_BYTES = 1_000_000
+"""A build ends where the disk has less than this: the builder takes a tile that was cut by a full disk for a whole one,
+unless it reads it again."""
+
 _LOOK_SECONDS = 0.1
 _LAST_LINES_BYTES = 64 * 1024
 
@@ -147,6 +151,8 @@ def _run_builder(
         while child.died() is None:
             if stopping():
                 raise StopRequested
+            if shutil.disk_usage(building).free < LEAST_FREE_BYTES:
+                raise BuildFailed(f"the roads of {extract.path} cannot be built: the disk is full")
             done = max(done, _share_done(log))
             progress(done)
             time.sleep(_LOOK_SECONDS)

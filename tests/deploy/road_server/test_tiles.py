@@ -12,7 +12,7 @@ from deploy.road_server import tiles as tiles_module
 from deploy.road_server.coverage import coverage_in_words
 from deploy.road_server.extracts import Extract, UnusableExtract, checked_extract
 from deploy.road_server.sizing import needs_of
-from deploy.road_server.tiles import ORIGIN, BuildFailed, RoadsFolder
+from deploy.road_server.tiles import LEAST_FREE_BYTES, ORIGIN, BuildFailed, RoadsFolder
 from deploy.road_server.valhalla_wheel import ValhallaWheel
 from domain.operations.fleet_area import FleetArea, PlannedStopPlace, StationPlace
 from tests.deploy.road_server.test_extracts import WHOLE, block
@@ -158,6 +158,16 @@ def test_no_build_begins_without_room_on_the_disk(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(needs_of(extract.size).disk_bytes - 1))
     with pytest.raises(BuildFailed, match=r"needs about 0\.0 GB of disk .*: make room, or choose another folder"):
         folder.build(extract, Wheel(tmp_path, "exit 1"), threads=1)
+
+
+def test_a_build_ends_when_the_disk_becomes_full(
+    tmp_path: Path, folder: RoadsFolder, extract: Extract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = iter([needs_of(extract.size).disk_bytes + LEAST_FREE_BYTES, LEAST_FREE_BYTES, LEAST_FREE_BYTES - 1])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(next(free)))
+    with pytest.raises(BuildFailed, match="cannot be built: the disk is full"):
+        folder.build(extract, Wheel(tmp_path, f"{BUILDS}; sleep 600"), threads=1)
+    assert folder.tiles_of(extract, Wheel(tmp_path)) is None
 
 
 def test_every_stage_of_the_builder_begins_later_than_the_one_before() -> None:
