@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -158,10 +158,11 @@ class EldGateway(Vendor):
         headers |= {name: value for name, value in named.items() if value}
         found = [_HEADER.fullmatch(line) for line in _lines(given.get("headers"))]
         headers |= {one[1]: one[2] for one in found if one is not None}
-        query = dict(parse_qsl(given.get("query") or "", keep_blank_values=True))
+        query = parse_qsl(given.get("query") or "", keep_blank_values=True)  # a name may come twice
         if description.page:
-            query[description.page] = str(number)
-        return (await http.get(access.url, headers=headers, query=query)).body
+            query = [one for one in query if one[0] != description.page] + [(description.page, str(number))]
+        url = f"{access.url}?{urlencode(query)}" if query else access.url
+        return (await http.get(url, headers=headers)).body
 
 
 def _lines(text: str | None) -> list[str]:

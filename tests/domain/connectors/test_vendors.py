@@ -406,6 +406,21 @@ def test_a_gateway_s_address_keeps_its_slash() -> None:
     assert checked_url(MotiveVendor, " / ", LOOPBACK) == MotiveVendor.default_url
 
 
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("", "?page=2"),
+        ("usdot=1234567&page=9", "?usdot=1234567&page=2"),
+        ("include=gps&include=fuel&a=&q=x%20%26+y", "?include=gps&include=fuel&a=&q=x+%26+y&page=2"),
+    ],
+)
+def test_a_gateway_is_asked_with_every_part_of_its_query(query: str, asked: str) -> None:
+    credentials = {"api_key": "k", "query": query, "description": '{"page": "page", "pages": "/pages"}'}
+    http = Answers([{"units": []}])
+    asyncio.run(EldGateway().poll("2", Access("http://vendor/units", credentials), http))
+    assert http.asked == [f"http://vendor/units{asked}"]
+
+
 class Shorter(Answers):
     """A gateway whose last page has gone."""
 
