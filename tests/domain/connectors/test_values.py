@@ -52,6 +52,13 @@ SECONDS = int(MOMENT.timestamp())
         "Nov 25, 2026 8:06:07 PM",
         "Nov 25, 2026, 8:06:07 PM",
         "Nov 25, 2026 20:06:07",
+        "Nov 25 2026 20:06:07",
+        "Nov 25 2026 8:06:07PM",
+        "11/25/2026, 8:06:07 PM",
+        "11/25/2026, 8:06:07\u202fPM",
+        "2026-11-25 08:06:07 PM",
+        "2026/11/25 20:06:07",
+        "2026-11-25t20:06:07z",
         "Wed Nov 25 20:06:07 UTC 2026",
         f"/Date({SECONDS}000)/",
         f"/Date({SECONDS}000-0600)/",
@@ -66,6 +73,8 @@ SECONDS = int(MOMENT.timestamp())
     ],
 )
 def test_a_time_is_read_in_whatever_form_it_comes(written: object) -> None:
+    """`Nov 25 2026 8:06:07PM` is a time of SQL Server, as GPS Insight's documentation has it
+    (gpsidev/api_v2_documentation), `11/25/2026, 8:06:07 PM` one of JavaScript's `toLocaleString`."""
     assert moment_or_none(written) == MOMENT
 
 
