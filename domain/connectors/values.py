@@ -23,6 +23,11 @@ _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 year 5138, as milliseconds in 1973."""
 
 _DOT_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/")
+_COMMENT = re.compile(r"((?<=[+-]\d{4})|(?<=[+-]\d\d:\d\d))\s*\([^()]*\)$")
+_GREENWICH = re.compile(r"(?:UTC|GMT)\s*(?=[+-]\d\d:?\d\d$)", re.IGNORECASE)
+"""JavaScript's words around an offset: `GMT-0600 (Central Standard Time)`."""
+
+_OFFSET = re.compile(r"\s*([+-]\d\d:?\d\d)$")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
 _NAMED_ZONE = re.compile(r"(?<=[\dM])\s+(?P<zone>[ECMP][SD]T)$", re.IGNORECASE)
 _HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
@@ -37,6 +42,9 @@ _AMERICAN = {
 to refuse a text."""
 
 _GLUED_HALF = re.compile(r"(?<=\d)(?=[AP]M$)", re.IGNORECASE)
+_UNKNOWN_ZONE = re.compile(r":\d\d\s*(?!-0000)[A-Z(+-]", re.IGNORECASE)
+"""More behind a time than the reader of e-mail dates understands: it would pass the zone over."""
+
 _HALF_OF_DAY = re.compile(r"[\d\s][AP]M\b", re.IGNORECASE)
 """A time with AM or PM, which the reader of e-mail dates would ignore."""
 
@@ -154,6 +162,7 @@ def _moment_of_text(text: str) -> datetime | None:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(found[1]))
     if ":" not in text and "T" not in text:  # a day is no moment
         return None
+    text = _GREENWICH.sub("", _COMMENT.sub("", text))
     named = _NAMED_ZONE.search(text)
     plain = _SPACED_ZONE.sub("", text) if named is None else text[: named.start()]
     read = _read_iso(plain.upper()) or _read_american(plain)  # RFC 3339 has small letters, too
@@ -163,6 +172,8 @@ def _moment_of_text(text: str) -> datetime | None:
         if _HALF_OF_DAY.search(text):
             return None
         read = parsedate_to_datetime(text)
+        if read.tzinfo is None and _UNKNOWN_ZONE.search(text):
+            return None
     is_universal = text.endswith(("UTC", "GMT")) and read.tzinfo is None
     return read.replace(tzinfo=UTC) if is_universal else read
 
@@ -175,6 +186,10 @@ def _read_iso(text: str) -> datetime | None:
 
 
 def _read_american(text: str) -> datetime | None:
+    offset = _OFFSET.search(text)
+    if offset is not None:
+        read = _read_american(text[: offset.start()])
+        return read and read.replace(tzinfo=datetime.strptime(offset[1], "%z").tzinfo)
     plain = _GLUED_HALF.sub(" ", text.replace(",", " "))
     for form, shape in _AMERICAN.items():
         if shape.fullmatch(plain):

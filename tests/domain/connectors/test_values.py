@@ -60,6 +60,9 @@ SECONDS = int(MOMENT.timestamp())
         "2026/11/25 20:06:07",
         "2026-11-25t20:06:07z",
         "Wed Nov 25 20:06:07 UTC 2026",
+        "Wed Nov 25 2026 14:06:07 GMT-0600 (Central Standard Time)",
+        "Wed Nov 25 2026 20:06:07 UTC+0000",
+        "11/25/2026 2:06:07 PM -06:00",
         f"/Date({SECONDS}000)/",
         f"/Date({SECONDS}000-0600)/",
         SECONDS,
@@ -82,6 +85,21 @@ def test_the_half_of_the_day_is_never_passed_over() -> None:
     """Dates of mail have none, so what reads those took 8 PM for 8 in the morning."""
     assert moment_or_none("November 25, 2026 8:06:07 PM") is None
     assert moment_or_none("25 Nov 2026 8:06:07PM") is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "25 Nov 2026 14:06:07 PT",
+        "Wed Nov 25 11:06:07 AKST 2026",
+        "Wed Nov 25 2026 14:06:07 GMT-6",
+        "11/25/2026 2:06:07 PM (UTC-06:00)",
+        "25 Nov 2026 14:06:07 (CST)",
+    ],
+)
+def test_a_zone_that_is_not_understood_is_never_passed_over(written: str) -> None:
+    """The reader of e-mail dates leaves it out without a word, and the time was hours wrong."""
+    assert moment_or_none(written) is None
 
 
 def test_a_percentage_may_have_its_sign_and_false_may_be_a_text() -> None:
