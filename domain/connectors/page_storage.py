@@ -45,8 +45,11 @@ _HOLD = Scalar(
 )
 _TOOK = Command(
     """
-    UPDATE connectors SET cursor = %(cursor)s, answered_at = %(now)s, due_at = %(due_at)s, failures = 0,
-        failing_since = NULL, last_error = NULL, what_to_do = NULL, fixes = fixes + %(stored)s,
+    UPDATE connectors SET cursor = %(cursor)s, answered_at = %(now)s, due_at = %(due_at)s, fixes = fixes + %(stored)s,
+        failures = CASE WHEN %(ends_fault)s THEN 0 ELSE failures END,
+        failing_since = CASE WHEN %(ends_fault)s THEN NULL ELSE failing_since END,
+        last_error = CASE WHEN %(ends_fault)s THEN NULL ELSE last_error END,
+        what_to_do = CASE WHEN %(ends_fault)s THEN NULL ELSE what_to_do END,
         newest_at = greatest(newest_at, %(newest_at)s::timestamptz),
         cursor_doubted = cursor_doubted AND NOT %(is_fruitful)s,
         remark = coalesce(%(remark)s, remark),
@@ -60,9 +63,17 @@ _TOOK = Command(
 
 
 def store_page(
-    connection: Connection, leased: ConnectorRow, page: VendorPage, *, due_at: datetime, rules: FeedRules, now: datetime
+    connection: Connection,
+    leased: ConnectorRow,
+    page: VendorPage,
+    *,
+    ends_fault: bool = True,
+    due_at: datetime,
+    rules: FeedRules,
+    now: datetime,
 ) -> StoredPage:
-    """Stores a page that a poll brought. Raises LeaseLost, and stores nothing, if another process has the lease."""
+    """Stores a page that a poll brought. `ends_fault`: the connector works again if it has failed. Raises LeaseLost,
+    and stores nothing, if another process has the lease."""
     _require_lease(connection, leased)
     taken = _store(connection, leased.tenant, leased.id, page, rules, now)
     _TOOK.execute(
@@ -71,6 +82,7 @@ def store_page(
             "id": leased.id,
             "cursor": page.cursor,
             "now": now,
+            "ends_fault": ends_fault,
             "due_at": due_at,
             "stored": taken.stored,
             "newest_at": taken.newest_at,

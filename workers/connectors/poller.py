@@ -171,15 +171,21 @@ class Poller:
         return page._replace(cursor=None)
 
     def _take(self, page: VendorPage, due_at: datetime, now: datetime, connection: Connection) -> StoredPage:
-        return store_page(connection, self.leased, page, due_at=due_at, rules=self._rules, now=now)
+        is_part = page.has_more and self._vendor.counts_pages
+        return store_page(
+            connection, self.leased, page, ends_fault=not is_part, due_at=due_at, rules=self._rules, now=now
+        )
 
     async def _fail(self, fault: VendorFault) -> None:
         """Stores the fault, and waits longer each time, or as long as the vendor asks for. Raises LeaseLost once
         another process has the lease."""
         seconds = backoff(_FIRST_WAIT_SECONDS, self._failures, longest=_LONGEST_WAIT_SECONDS)
         seconds *= random.uniform(0.75, 1.25)  # noqa: S311 (no secret): many connectors do not come back together
-        if isinstance(fault, VendorHurried) and fault.retry_after_seconds is not None:
-            seconds = fault.retry_after_seconds + random.uniform(0, 1)  # noqa: S311
+        if isinstance(fault, VendorHurried):
+            if fault.retry_after_seconds is not None:
+                seconds = fault.retry_after_seconds + random.uniform(0, 1)  # noqa: S311
+        elif self._vendor.counts_pages and self._failures:
+            self._cursor = None
         self._failures += 1
         now = clock.now()
         self._due_at = now + timedelta(seconds=seconds)

@@ -100,6 +100,7 @@ class EldGateway(Vendor):
     kind = "eld"
     title = "ELD gateway"
     is_url_whole = True
+    counts_pages = True
     fields = (
         CredentialField("api_key", "API key", "Sent as `x-api-key`.", required=False),
         CredentialField("provider_token", "Provider token", "Sent as `provider-token`, if given.", required=False),

@@ -52,6 +52,7 @@ class Motive(Vendor):
     title = "Motive"
     default_url = "https://api.gomotive.com"
     receives = True
+    counts_pages = True
     fields = (
         CredentialField("token", "API key", "Motive: Admin, Developers, API keys. It may read vehicles and locations."),
         CredentialField(

@@ -16,6 +16,7 @@ from domain.connectors.kinds.geotab import Geotab as GeotabVendor
 from domain.connectors.kinds.motive import Motive as MotiveVendor
 from domain.connectors.kinds.traccar import Traccar as TraccarVendor
 from domain.connectors.leases import ConnectorRow
+from domain.connectors.page_storage import note_failure, store_page
 from domain.connectors.values import moment_or_none
 from domain.connectors.vendor import (
     Access,
@@ -31,7 +32,7 @@ from domain.connectors.vendor import (
 from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection
 from tests.domain.connectors.cases import Answers
-from tests.domain.connectors.helpers import LOOPBACK, added, leased, polled, taken
+from tests.domain.connectors.helpers import LOOPBACK, RULES, added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
 from tests.rows import named
 from tests.vendors.eld import running_eld
@@ -153,6 +154,19 @@ def test_motive_s_pages_are_followed_to_the_end_and_begin_anew(
         pages.append(polled(lease, cursor))
     assert [len(page.fixes) for page in pages] == [2, 2, 1]
     assert (cursor, pages[-1].cursor) == ("3", None)
+
+
+def test_a_connector_whose_later_pages_fail_counts_as_failing_though_the_first_one_comes(
+    connection: Connection, fleet: Fleet, now: datetime, motive: Motive
+) -> None:
+    one = Setting("motive", motive, {"token": motive.token}, motive.url)
+    lease = lease_of(connection, fleet, one, now)
+    note_failure(connection, lease, "it answered 500", "nothing", due_at=now, now=now)
+    first, last = VendorPage([], [], "2", has_more=True), VendorPage([], [])
+    for page, failing_since in ((first, now), (last, None)):
+        store_page(connection, lease, page, ends_fault=page is last, due_at=now, rules=RULES, now=now)
+        (row,) = named(connection).execute("SELECT * FROM connectors WHERE id = %s", (lease.id,))
+        assert (row.failing_since, row.last_error) == (failing_since, failing_since and "it answered 500")
 
 
 def test_motive_without_a_fuel_level_or_a_tracker_is_nothing_special(
