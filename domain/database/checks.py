@@ -34,7 +34,13 @@ class _Server(NamedTuple):
     database: NotNull[str]
     cluster: NotNull[int]
     is_utf8: NotNull[bool]
+    folds_accents: NotNull[bool]
 
+
+FOLDS_ACCENTS = "lower(chr(201)) = chr(233)"
+"""SQL condition: lower() makes é of É. With the locale C it changes ASCII letters alone."""
+MADE_SO = "createdb --template=template0 --encoding=UTF8 --locale=C.UTF-8"
+"""The command that makes a database as the service needs it."""
 
 _ASK = Statement(
     _Server,
@@ -44,7 +50,7 @@ _ASK = Statement(
     " current_setting('synchronous_commit') AS synchronous_commit,"
     " current_setting('synchronous_standby_names') AS synchronous_standbys,"
     " current_database()::text AS database, (SELECT system_identifier FROM pg_control_system()) AS cluster,"
-    " current_setting('server_encoding') = 'UTF8' AS is_utf8",
+    f" current_setting('server_encoding') = 'UTF8' AS is_utf8, {FOLDS_ACCENTS} AS folds_accents",
 )
 
 _NEEDS_SESSION = (
@@ -106,10 +112,7 @@ def _usable(server: _Server, variable: str) -> _Server:
     if server.version < MIN_VERSION:
         raise DatabaseProblem(f"PostgreSQL {server.version // 10000} is too old: Fuelroute needs version 15 or later")
     if not server.is_utf8:
-        raise DatabaseProblem(
-            f"{variable} leads to a database that does not store Unicode: make one with `createdb --template=template0"
-            " --encoding=UTF8`"
-        )
+        raise DatabaseProblem(f"{variable} leads to a database that does not store Unicode: make one with `{MADE_SO}`")
     if server.is_standby:
         raise DatabaseProblem(
             f"{variable} leads to a standby, which takes no changes: name the primary, or all hosts with"
@@ -120,6 +123,8 @@ def _usable(server: _Server, variable: str) -> _Server:
 
 def _warn_of(url: str, variable: str, session: Connection, server: _Server) -> None:
     _warn_of_plain_text(url, variable, session)
+    if not server.folds_accents:
+        log.warning("database.folds_ascii_alone", variable=variable)  # a search for `é` misses `É`
     if server.synchronous_standbys and server.synchronous_commit in ("off", "local", "remote_write"):
         log.warning("database.standby_not_awaited", synchronous_commit=server.synchronous_commit)
     elif has_several_hosts(url) and not server.synchronous_standbys:

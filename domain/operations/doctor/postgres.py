@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from domain.database.checks import MIN_VERSION
+from domain.database.checks import FOLDS_ACCENTS, MADE_SO, MIN_VERSION
 from domain.database.connections import LEADER_LOCKS
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.operations.archives import BACKUP_OLD_AFTER, newest_backup_at, read_archive
@@ -256,6 +256,7 @@ _CHANGED_COLLATIONS = Scalar(
     WHERE collversion <> pg_collation_actual_version(l.oid) ORDER BY 1
     """,
 )
+_FOLDS_ACCENTS = Scalar(bool, f"SELECT {FOLDS_ACCENTS}")
 _OLD_EXTENSIONS = Scalar(
     NotNull[str],
     "SELECT name || ' ' || installed_version || ', available is ' || default_version"
@@ -278,6 +279,11 @@ def check_indexes(seen: Examined) -> Iterator[Finding]:
             " miss rows, and unique indexes may let copies in",
             "REINDEX DATABASE, then ALTER DATABASE ... REFRESH COLLATION VERSION",
             tuple(changed[: seen.most_examples]),
+        )
+    if not _FOLDS_ACCENTS.one(seen.connection):
+        yield problem(
+            "The database has the locale C: searches, `GET /v1/drivers?name=` too, ignore case in ASCII letters alone",
+            f"Make another one with `{MADE_SO}`, and restore a dump of this one into it",
         )
     old = _OLD_EXTENSIONS.all(seen.connection)
     if old:

@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,11 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 import redis
+from structlog.testing import capture_logs
 
-from domain.database.connections import LEADER_LOCKS, Connection
+from domain.database.checks import check_server
+from domain.database.connections import LEADER_LOCKS, Connection, open_session
+from domain.database.options import COMMANDING
 from domain.operations.alerts import find_alerts
 from domain.operations.archives import ARCHIVE_SLOT, BACKUP_OLD_AFTER
 from domain.operations.doctor import machines, postgres
@@ -176,6 +180,19 @@ def test_texts_that_sort_otherwise_than_before_are_found(examine: Examine, admin
         assert found.what.startswith("The order of texts has changed under the indexes")
     finally:
         administrator.execute(change.format("pg_database_collation_actual_version(oid)"))
+
+
+def test_a_database_that_knows_no_case_beyond_ascii_is_found(examine: Examine) -> None:
+    """`GET /v1/drivers?name=josé` would not find JOSÉ."""
+    url = make_database("ascii", template="template0 ENCODING 'UTF8' LOCALE 'C'")
+    with capture_logs() as logs:
+        check_server(url, warn=True)
+    assert [entry["event"] for entry in logs] == ["database.folds_ascii_alone"]
+
+    with open_session(url, COMMANDING) as connection:
+        (found,) = examine(lambda seen: postgres.check_indexes(replace(seen, connection=connection)))
+    assert found.is_problem
+    assert "--encoding=UTF8 --locale=C.UTF-8" in found.what_to_do
 
 
 def test_an_old_extension_is_found(examine: Examine, administrator: psycopg.Connection) -> None:
