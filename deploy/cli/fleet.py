@@ -21,6 +21,7 @@ from deploy.cli.arguments import (
     confirm,
     read_record_id,
 )
+from deploy.cli.failures import CommandFailed
 from deploy.cli.output import finish_import, print_table, screen, show, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.reports import LinesFile, write_file
@@ -201,6 +202,8 @@ def mappings_add(
     """Stores which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
     from domain.routes.intake import fleet_changes
 
+    if not value:
+        raise CommandFailed("--value: give the value as the TMS sends it; it is empty")
     mapping_kind = cast(MappingKind, kind.value)
     with transaction() as connection:
         companies.require_company(connection, company_id)

@@ -41,6 +41,8 @@ def keys_create(
     as_json: AsJson = False,
 ) -> None:
     """Makes a key and prints it. It is never shown again."""
+    if not name.strip():
+        raise CommandFailed("--name: give the key a name, such as the system that will use it")
     expiry = read_moment("--expires-at", expires_at) if expires_at is not None else None
     with transaction() as connection:
         companies.require_company(connection, company_id)

@@ -89,6 +89,17 @@ def test_an_unknown_company_is_reported_in_one_sentence(
             ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x", "--to", "veh_" + "0" * 32),
             "no vehicle with the id 'veh_000",
         ),
+        (
+            ("mappings", "add", "--company", "COMPANY", "--kind", "unit_number", "--value", "", "--to", "veh_1"),
+            "--value: give the value",
+        ),
+        (
+            (
+                *("keys", "create", "--company", "COMPANY", "--name", " ", "--environment", "live"),
+                *("--scope", "routes:read"),
+            ),
+            "--name: give the key a name",
+        ),
         (("explain", "rte_nothing"), "has no plan to explain"),
         (("explain", "rte_" + "0" * 32), "has no plan to explain"),
         (
