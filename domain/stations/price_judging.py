@@ -86,7 +86,7 @@ def judge_prices(one: PriceImport) -> TakenPrices:
     for row, number in sorted(suspects):
         of_kind = judged[PRICE_KINDS[number]]
         price = one.prices.price(row, PRICE_KINDS[number])
-        reason = _reason(one, price, row, usual[price.kind].prices)
+        reason = _reason(one, price, row, {kind: usual[kind].prices for kind in PRICE_KINDS})
         decided = one.decided.get(_decision_key(one, price)) if reason else "accepted"
         if decided == "accepted":
             continue
@@ -214,6 +214,8 @@ def _compared(
     if kind == "net":
         beside = np.where(np.isnan(in_row), before["retail"].fresh[numbers], in_row)
         suspect |= _are_unlike(price, beside, limits.state_percent)
+        for known in (before["retail"].fresh, usual["retail"].near, usual["retail"].in_state):
+            suspect |= _are_unlike(price, known[numbers], limits.state_percent)
     lowest, highest = _believable(usual[kind].in_country[numbers], fresh)
     suspect |= (price <= lowest) | (price >= highest)
     outcomes = np.where(np.isnan(already), _CREATED, np.where(already == price, _UNCHANGED, _UPDATED)).astype(np.int8)
@@ -243,22 +245,32 @@ def _believable(usual: Floats, fresh: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def _reason(one: PriceImport, price: FilePrice, row: int, usual: UsualPrices) -> str:
+def _reason(one: PriceImport, price: FilePrice, row: int, usual: Mapping[PriceKind, UsualPrices]) -> str:
     """The first doubt about a price; empty without one."""
-    before, before_at = _stored(one, price.kind, price.station)
-    fresh = fresh_retail(before, before_at, now=one.now)
-    reason = usual.fault(_placed(price.station, price.price), fresh, one.limits)
+    reason = usual[price.kind].fault(_placed(price.station, price.price), _fresh(one, price.kind, price), one.limits)
     if not reason and price.kind == "net":
-        reason = net_fault(price.price, _retail_beside(one, price), one.limits)
+        beside = price.retail_beside or _fresh(one, "retail", price)
+        reason = net_fault(price.price, beside, one.limits) or _fault_beside_doubt(one, price, usual["retail"])
     if not reason and _are_swapped(one.prices, np.array([row])).any():
         reason = "the net price of its row is far above the retail price: they may be swapped"
     return reason
 
 
-def _retail_beside(one: PriceImport, price: FilePrice) -> float | None:
-    """The retail price beside a net price, or the fresh one of its station."""
-    stored = price.station
-    return price.retail_beside or fresh_retail(stored.retail_price, stored.priced_at, now=one.now)
+def _fault_beside_doubt(one: PriceImport, price: FilePrice, usual: UsualPrices) -> str:
+    """The doubt about a net price whose retail price beside it is in doubt itself, as in a file of another product. It
+    is compared with the retail price that is known instead."""
+    if price.retail_beside is None:
+        return ""
+    known, beside = _fresh(one, "retail", price), _placed(price.station, price.retail_beside)
+    if not usual.fault(beside, known, one.limits):
+        return ""
+    return net_fault(price.price, known or usual.near(beside), one.limits)
+
+
+def _fresh(one: PriceImport, kind: PriceKind, price: FilePrice) -> float | None:
+    """The stored price of the station of a price, unless it is too old."""
+    before, before_at = _stored(one, kind, price.station)
+    return fresh_retail(before, before_at, now=one.now)
 
 
 # --- Other prices ------------------------------------------------------------------------------------------------

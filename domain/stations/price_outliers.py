@@ -97,6 +97,14 @@ class UsualPrices:
             return f"{told} the usual price of {count} stations in {one.state}, {usual:.3f}"
         return unbelievable(one.price, self._countries.get(one.country) or before)
 
+    def near(self, one: PlacedPrice) -> float | None:
+        """The usual price near a place, else that in its state; None where neither is known."""
+        usual, count = self._neighbors.get(_neighborhood_of(one), (0.0, 0))
+        if count:
+            return usual
+        usual, count = self._states.get(one.state, (0.0, 0))
+        return usual if one.state and count > FEWEST_IN_STATE else None
+
 
 def usual_of_countries(prices: Iterable[tuple[Country, float]]) -> dict[Country, float]:
     """The median of each country with enough prices."""

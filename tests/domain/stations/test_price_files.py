@@ -176,6 +176,24 @@ def test_prices_unlike_those_of_neighbors_or_of_the_state_or_of_retail_are_held(
     assert stations(connection)["loves-1"] is None
 
 
+@pytest.mark.parametrize("known", ["its own", "its neighbors'"])
+@pytest.mark.parametrize("takes_retail", [True, False])
+def test_a_net_price_beside_a_doubtful_retail_price_is_compared_with_the_known_one(
+    connection: Connection, fleet: Fleet, imported: Import, now: datetime, known: str, takes_retail: bool
+) -> None:
+    for number in range(5):
+        add_station(connection, f"near {number}", (41.6 + number / 100, -85.9), "Pilot", price=4.0, at=now)
+    add_station(connection, "ours", price=4.0 if known == "its own" else None, at=now)
+
+    report = imported(loves_row(retail="2.2", net="1.9"), retail=takes_retail)
+
+    assert "1.900 is 52 % less than the retail price, 4.000" in reasons(connection, fleet)
+    assert report.held == len(reasons(connection, fleet)) == (2 if takes_retail else 1)
+    assert offered(connection, fleet, now).get("ours") == (4.0 if known == "its own" else None)
+    imported(loves_row(retail="5.9", net="3.9", at=now.isoformat()), retail=takes_retail)
+    assert offered(connection, fleet, now)["ours"] == 3.9
+
+
 def test_only_an_operator_accepts_a_retail_price(
     connection: Connection, fleet: Fleet, imported: Import, now: datetime
 ) -> None:
