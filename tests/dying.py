@@ -12,7 +12,14 @@ from domain.queue.jobs import Job
 from tests.service import eventually
 from workers.broker import FuelrouteBroker
 
-JOBS = {"plans.build": "plans", "imports.run": "imports", "imports.due": "imports", "arrivals.process": "arrivals"}
+JOBS = {
+    "plans.build": "plans",
+    "plans.menu": "plans",
+    "imports.run": "imports",
+    "imports.due": "imports",
+    "arrivals.process": "arrivals",
+    "messages.read_status": "messages",
+}
 ERROR = "the road service at https://me:hunter2@roads.example.com is <b>away</b>"
 
 

@@ -1,4 +1,5 @@
-"""The companies and routes of jobs. A job carries only ids, so the database is asked for their companies and routes."""
+"""The companies and routes of jobs. A job carries only ids, so the database is asked for their companies and routes.
+Some jobs carry none, but name their companies."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -6,12 +7,12 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.statements import Statement
-from domain.queue.dramatiq_messages import StoredJob
+from domain.queue.dramatiq_messages import StoredJob, companies_of
 from domain.queue.jobs import in_batches
 
 
 class JobRoutes(NamedTuple):
-    """The routes of a job, and the companies of its routes, trucks and messages."""
+    """The routes of a job, and the companies that it names, or those of its routes, trucks and messages."""
 
     company_of: dict[UUID, UUID]
     """The company of each route."""
@@ -33,6 +34,7 @@ _FOUND = Statement(
     """
     SELECT id, company_id, id AS route_id FROM routes WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, route_id FROM messages WHERE id = ANY(%(ids)s)
+    UNION ALL SELECT id, company_id, route_id FROM plans WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, NULL::uuid FROM vehicles WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, NULL::uuid FROM webhook_endpoints WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, NULL::uuid FROM notices WHERE id = ANY(%(ids)s)
@@ -54,7 +56,8 @@ def _routes_of_batch(connection: Connection, jobs: Sequence[StoredJob]) -> list[
     for job in jobs:
         named = [known[id] for id in _ids_of(job) if id in known]
         company_of = {row.route_id: row.company_id for row in named if row.route_id is not None}
-        found.append(JobRoutes(company_of, frozenset(row.company_id for row in named)))
+        company_ids = {*(row.company_id for row in named), *(companies_of(job.company_options) or ())}
+        found.append(JobRoutes(company_of, frozenset(company_ids)))
     return found
 
 

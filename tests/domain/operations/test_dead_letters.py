@@ -14,9 +14,16 @@ from domain.operations import dead_letters
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.dramatiq_messages import companies_of
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import build_plan_job, import_due_job, import_routes_job, process_positions_job
+from domain.queue.jobs import (
+    ask_read_status_job,
+    build_plan_job,
+    import_due_job,
+    import_routes_job,
+    make_menu_job,
+    process_positions_job,
+)
 from domain.queue.redis_layout import messages_key
-from tests.domain.helpers import pushed
+from tests.domain.helpers import imported, planned_by_hand, route_row
 from tests.dying import kill, working
 from tests.factories import Fleet, make_fleet
 from tests.service import eventually
@@ -33,7 +40,8 @@ def test_dead_letters_are_found_by_queue_job_error_company_and_route(
     connection: Connection, jobs: JobQueue, fleet: Fleet, now: datetime
 ) -> None:
     other = make_fleet(connection)
-    mine, theirs = (pushed(connection, one.live, now=now, start=now) for one in (fleet, other))
+    mine, theirs = (imported(connection, one.live, now=now) for one in (fleet, other))
+    planned_by_hand(connection, mine, now=now)
     kill(
         jobs,
         build_plan_job(mine),
@@ -41,20 +49,23 @@ def test_dead_letters_are_found_by_queue_job_error_company_and_route(
         process_positions_job("live", [fleet.trucks[0]]),
         build_plan_job(new_id()),
         import_due_job(other.company_id, 0),
+        make_menu_job(route_row(connection, mine).plan_id),
+        ask_read_status_job(other.company_id),
     )
 
     def jobs_of(**wanted: Any) -> list[str]:
         return sorted(letter.stored.job for letter in found(connection, jobs, Filter(**wanted)))
 
-    assert jobs_of() == ["arrivals.process", "imports.due", "imports.run", "plans.build", "plans.build"]
-    assert jobs_of(queue="plans") == ["plans.build", "plans.build"]
+    of_queues = ["arrivals.process", "imports.due", "imports.run", "messages.read_status"]
+    assert jobs_of() == [*of_queues, "plans.build", "plans.build", "plans.menu"]
+    assert jobs_of(queue="plans") == ["plans.build", "plans.build", "plans.menu"]
     assert jobs_of(job="imports.run") == ["imports.run"]
     assert jobs_of(error="ROAD service") == jobs_of()
     assert jobs_of(error="something else") == []
-    assert jobs_of(company_id=fleet.company_id) == ["arrivals.process", "plans.build"]
+    assert jobs_of(company_id=fleet.company_id) == ["arrivals.process", "plans.build", "plans.menu"]
     assert jobs_of(company_id=other.company_id, queue="plans") == []
-    assert jobs_of(company_id=other.company_id) == ["imports.due", "imports.run"]
-    assert jobs_of(route_id=mine) == ["plans.build"]
+    assert jobs_of(company_id=other.company_id) == ["imports.due", "imports.run", "messages.read_status"]
+    assert jobs_of(route_id=mine) == ["plans.build", "plans.menu"]
     errors = {letter.stored.error for letter in found(connection, jobs)}
     assert errors == {"ConnectionError: the road service at https://me:***@roads.example.com is <b>away</b>"}
 
