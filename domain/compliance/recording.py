@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from domain.burn.levels import PURCHASE_PERCENT
-from domain.burn.seen_purchases import AT_PUMP_MILES, PlacedFix, seen_purchase
+from domain.burn.seen_purchases import AT_PUMP_MILES, FILLED_WITHIN, PlacedFix, seen_purchase
 from domain.burn.shortfalls import FAST_MPH
 from domain.burn.unseen_trips import EndedTrip, note_seen
 from domain.database.connections import Connection
@@ -99,10 +99,13 @@ def seen_at(fixes: Sequence[PlacedFix], place: Point) -> SeenStop | None:
         return None
     purchase = seen_purchase(around, place)
     if purchase is not None and purchase.risen_percent is not None:
-        return SeenStop.BOUGHT if purchase.risen_percent >= PURCHASE_PERCENT else SeenStop.NOT_BOUGHT
+        if purchase.risen_percent < PURCHASE_PERCENT:
+            return SeenStop.NOT_BOUGHT
+        if purchase.stood >= FILLED_WITHIN or _may_have_stood(fixes, place, FILLED_WITHIN):
+            return SeenStop.BOUGHT  # else it rose at another place on the way, between two levels
     if purchase is not None and purchase.stood >= STOOD_FOR:
         return SeenStop.STOOD
-    return None if _may_have_stood(fixes, place) else SeenStop.PASSED
+    return None if _may_have_stood(fixes, place, STOOD_FOR) else SeenStop.PASSED
 
 
 def _is_around(fix: PlacedFix, place: Point) -> bool:
@@ -110,8 +113,8 @@ def _is_around(fix: PlacedFix, place: Point) -> bool:
     return all(abs(degrees) <= _AROUND_DEGREES for degrees in away)
 
 
-def _may_have_stood(fixes: Sequence[PlacedFix], place: Point) -> bool:
-    """True if the fixes leave the truck the time to stand at the place, besides the way there and back."""
+def _may_have_stood(fixes: Sequence[PlacedFix], place: Point, span: timedelta) -> bool:
+    """True if the fixes leave the truck so long to stand at the place, besides the way there and back."""
     away = [great_circle_miles(fix.place, place) for fix in fixes]
     far = [number for number, miles in enumerate(away) if miles > AT_PUMP_MILES]
     if not far or far[0] > 0 or far[-1] < len(fixes) - 1:
@@ -119,7 +122,7 @@ def _may_have_stood(fixes: Sequence[PlacedFix], place: Point) -> bool:
     for first, second in pairwise(far):
         one, other = fixes[first], fixes[second]
         way = (away[first] + away[second]) / FAST_MPH * timedelta(hours=1)
-        if other.at - one.at - way < STOOD_FOR:
+        if other.at - one.at - way < span:
             continue
         was_near = second > first + 1
         has_moved = great_circle_miles(one.place, other.place) > AT_PUMP_MILES

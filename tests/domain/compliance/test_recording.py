@@ -41,3 +41,16 @@ def fixes(*places: tuple[Point, float | None], minutes: int = 5) -> list[PlacedF
 )
 def test_the_level_decides_and_without_it_the_place(seen: list[PlacedFix], shown: SeenStop | None) -> None:
     assert seen_at(seen, PUMP) is shown
+
+
+def test_a_level_that_rose_at_another_pump_proves_no_purchase_at_one_that_was_passed() -> None:
+    """The truck sends where it is each minute, and its level each quarter of an hour. It drives past the pump at 60
+    mph, and fuels three miles further for twelve minutes."""
+    seen = []
+    for minute in range(-40, 60):
+        miles = min(minute, 3) + max(minute - 15, 0)
+        percent = (30.0 if minute < 12 else 95.0) if minute % 15 == 0 else None
+        seen.append(PlacedFix(START + timedelta(minutes=minute), Point(41.2 + miles / 69.1, -86.0), percent))
+
+    assert seen_at(seen, PUMP) is SeenStop.PASSED
+    assert seen_at(seen, Point(41.2 + 3 / 69.1, -86.0)) is SeenStop.BOUGHT
