@@ -195,11 +195,11 @@ def _as_numbered(
 ) -> Iterator[FileRow[VehicleRow]]:
     """The rows, with the unit number that a truck has already in place of a vendor's name for it, such as
     `101 - Ann Lee`: routes and purchases name the truck by its number."""
-    numbers = {
-        vin_as_meant(str(one.values["vin"])): one.values["unit_number"] for one in stored if one.values["unit_number"]
-    }
+    spelled = {str(one.values["vin"]): one.values["unit_number"] for one in stored if one.values["unit_number"]}
+    numbers = {vin_as_meant(vin): number for vin, number in spelled.items()} | spelled
     for line in rows:
-        number = numbers.get(vin_as_meant(line.row.vin)) if line.row.vin and report.has_vague else None
+        vin = line.row.vin if report.has_vague else None
+        number = numbers.get(vin, numbers.get(vin_as_meant(vin))) if vin else None
         yield line if number is None else line._replace(row=replace(line.row, unit_number=str(number)))
 
 

@@ -237,6 +237,9 @@ def test_two_spellings_of_a_vin_that_older_releases_stored_are_told_apart(
     report = import_vehicles(connection, fleet.company_id, rows)
     change_vehicle(connection, fleet.company_id, twin, VehicleRow(unit_number="304", vin="1xkad49x0cj000301"))
 
+    named = import_vehicles(connection, fleet.company_id, csv_file("Name,VIN,year", "Ann,1XKAD49X0CJ000301,2019"))
+
+    assert counts(named) == (0, 1, 0)
     assert rejected(report) == {4: "fits 2 stored records: give its unit_number"}
     stored = vehicles(connection, fleet)
     assert (stored["301"].make, stored["304"].id) == ("Volvo", twin)
