@@ -17,7 +17,7 @@ CANADIAN_TAXES = ("gst", "pst", "hst", "qst")
 
 
 class ToldFigures(NamedTuple):
-    """The figures of one fuel in a row, discounts as positive numbers. A field is None if the file does not have it."""
+    """The figures of one fuel in a row, discounts of either sign. A field is None if the file does not have it."""
 
     quantity: Decimal
     net_price: Decimal | None = None
@@ -131,7 +131,7 @@ def _may_be_of_a_gallon(told: ToldFigures) -> bool:
     gallon or of all."""
     if not told.discount or not told.retail_price:
         return False
-    return told.discount < abs(told.retail_price) and abs(told.quantity) > 1
+    return abs(told.discount) < abs(told.retail_price) and abs(told.quantity) > 1
 
 
 def _gross(told: ToldFigures) -> _Way | None:

@@ -67,6 +67,14 @@ def test_without_net_columns_nothing_tells_which_of_several_fuels_a_rebate_is_fo
     assert [one.doubts for one in read(path, "generic")] == [(AMOUNT_DOUBT,), (AMOUNT_DOUBT,), (), ()]
 
 
+@pytest.mark.parametrize(("rebate", "doubts"), [("25.00", ()), ("-25.00", ()), ("-0.25", (AMOUNT_DOUBT,))])
+def test_a_rebate_of_either_sign_is_one_of_all_gallons_if_it_is_above_the_price(
+    csv_file: CsvFile, rebate: str, doubts: tuple[str, ...]
+) -> None:
+    path = csv_file("Date,Unit,State,Diesel Gallons,Diesel Price,Rebate Amount", f"11/21/2026,7,IL,100,3.80,{rebate}")
+    assert [one.doubts for one in read(path, "generic")] == [doubts]
+
+
 def test_without_net_columns_the_rebate_is_taken_off_the_only_fuel(tmp_path: Path) -> None:
     fills = comdata(tmp_path, ("#2 Diesel Cost Net Cost", "x"), ("#2 Diesel,#1 Diesel,", "y,z,"))
     assert figures(fills)[0] == (2, "tractor", 140.14, 43067, ())
