@@ -122,13 +122,13 @@ def _less(amount: Decimal, part: Decimal | None) -> Decimal:
 def _without_amount(told: ToldFigures, gross: _Way | None, ways: list[_Way]) -> Paid | None:
     if not ways:
         return Paid(gross.amount, _contradicts(told)) if gross is not None else None
-    is_doubtful = len(ways) > 1 and not ways[0].agrees(ways[1].amount)
-    return Paid(ways[-1].amount, is_doubtful or _may_be_of_a_gallon(told))
+    first, last = ways[0], ways[-1]
+    return Paid(last.amount, not first.agrees(last.amount) if len(ways) > 1 else _may_be_of_a_gallon(told))
 
 
 def _may_be_of_a_gallon(told: ToldFigures) -> bool:
-    """True for a discount below the price of a gallon: without an amount after it nothing shows whether it is of one
-    gallon or of all."""
+    """True for a discount below the price of a gallon: without a price or an amount after it nothing shows whether it
+    is of one gallon or of all."""
     if not told.discount or not told.retail_price:
         return False
     return abs(told.discount) < abs(told.retail_price) and abs(told.quantity) > 1

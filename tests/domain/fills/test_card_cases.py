@@ -858,6 +858,7 @@ def test_a_total_above_the_cost_of_the_fuel_waits(csv_file: CsvFile, row: str, p
         ("Retail Price,Discount", "3.80,0.30", 379.7, True),
         ("Retail Price,Discount", "3.80,30.00", 350.0, False),
         ("Retail Price,Discount,Net Price", "3.80,0.30,3.50", 379.7, True),
+        ("Retail Price,Discount,Net Price", "3.80,3.00,3.77", 377.0, False),
         ("Retail Price,Discount,Amount", "3.80,0.30,379.70", 379.7, False),
         ("Retail Price,Discount,Amount", "3.80,0.30,350.00", 350.0, True),
         ("Retail Price,Discount,Gross Amount", "3.80,0.30,380.00", 379.7, True),
