@@ -98,7 +98,7 @@ class Page:
     @property
     def is_fragment(self) -> bool:
         """True if htmx asks for a part of a page."""
-        return self.request.headers.get("hx-request") == "true"
+        return _is_for_part(self.request)
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         return self.console.render(
@@ -183,7 +183,7 @@ def answer_signed_in(
         try:
             response = handler(page)
         except ChooseCompany:
-            return see_other("/companies")
+            return _lead_to(request, "/companies")
         if request.method == "POST" and session.company_id is not None:  # it may have changed routes
             after_commit(connection, *delivery_jobs(connection, [session.company_id]))
             page.afterwards.append(partial(console.need_counts.forget, session.company_id))
@@ -193,9 +193,17 @@ def answer_signed_in(
 
 
 def _to_sign_in(request: Request) -> Response:
-    if request.headers.get("hx-request") == "true":  # the whole page goes there, not the part
-        return Response(headers={"HX-Redirect": "/sign-in"})
-    return see_other(f"/sign-in?next={quote(_shown_address(request))}" if request.method == "GET" else "/sign-in")
+    is_page = request.method == "GET" and not _is_for_part(request)
+    return _lead_to(request, f"/sign-in?next={quote(_shown_address(request))}" if is_page else "/sign-in")
+
+
+def _lead_to(request: Request, path: str) -> Response:
+    """Leads the browser to another page: the whole page, also where htmx asks for a part of one."""
+    return Response(headers={"HX-Redirect": path}) if _is_for_part(request) else see_other(path)
+
+
+def _is_for_part(request: Request) -> bool:
+    return request.headers.get("hx-request") == "true"
 
 
 def _shown_address(request: Request) -> str:

@@ -367,6 +367,11 @@ def test_an_operator_chooses_whose_pages_to_see(world: World) -> None:
     assert owner.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 403
     assert owner.get("/companies").status_code == 404
 
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE companies SET retired_at = now() WHERE id = %s", (fleet.company_id,))
+    part = operator.get("/overview", headers={"HX-Request": "true"})
+    assert (part.text, part.headers["hx-redirect"]) == ("", "/companies"), "the page Companies stands in no other page"
+
 
 def test_a_form_changes_the_company_whose_page_it_stood_on(world: World) -> None:
     """The operator has chosen another company in another window since: neither company is changed, by no form, no file
