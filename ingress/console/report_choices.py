@@ -1,10 +1,12 @@
-"""The choices in the address of a report's page: its days, or this month by the reader's clock."""
+"""The choices in the address of a report's page: its days, or this month by the reader's clock. And whether the reader
+may see drivers in it."""
 
 from collections.abc import Iterable
 from datetime import date, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
+from domain.accounts.users import MAY_SEE_DRIVERS_COMPLIANCE
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
 from domain.wording import sentence
 from ingress.console.refusals import Refused
@@ -32,6 +34,15 @@ def named_spans(page: Page) -> list[tuple[str, Span]]:
         ("This quarter", quarter),
         ("Last quarter", quarter_of(quarter.first_day - day, zone)),
     ]
+
+
+def sees_drivers(page: Page) -> bool:
+    """True for a person who may see what a driver did at the fuel stops of his plans."""
+    return page.session.role in MAY_SEE_DRIVERS_COMPLIANCE
+
+
+def drivers_hidden() -> Refused:
+    return Refused(403, "You may not see this", "Drivers are shown to dispatchers and owners. Choose another list.")
 
 
 def address_with(shown: Page, path: str, kept: Iterable[str], **changes: object) -> str:

@@ -94,6 +94,12 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     actions = stored_rows(world, "SELECT action FROM audit_log WHERE company_id = %s", fleet.company_id)
     assert ("fills.decide",) in actions
 
+    viewer, by_driver = world.browser(Role.VIEWER, fleet), {**NOVEMBER, "by": "driver"}
+    for path, query in (("/bought", by_driver), ("/bought", NOVEMBER), ("/bought.csv", NOVEMBER)):
+        assert "Ann Lee" in browser.get(path, params=query).text
+        assert "Ann Lee" not in viewer.get(path, params=query).text, "as in the report of compliance"
+    assert viewer.get("/bought.csv", params=by_driver).status_code == 403
+
 
 def test_a_file_is_sent_again_with_its_currency(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.DISPATCHER, fleet)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from domain.accounts.users import MAY_SEE_DRIVERS_COMPLIANCE
 from domain.compliance.report import (
     ComplianceBy,
     ComplianceFigures,
@@ -20,7 +19,7 @@ from domain.wording import REFUSED_BECAUSE
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
-from ingress.console.report_choices import address_with, named_spans, span_of
+from ingress.console.report_choices import address_with, drivers_hidden, named_spans, sees_drivers, span_of
 from ingress.console.signed_in import Page
 
 STOPS, LINES = 100, 100
@@ -44,12 +43,8 @@ _NAMED: Mapping[ComplianceBy, Mapping[str, str]] = {
 }
 
 
-def _sees_drivers(page: Page) -> bool:
-    return page.session.role in MAY_SEE_DRIVERS_COMPLIANCE
-
-
 def _kinds(page: Page) -> list[ComplianceBy]:
-    return [one for one in ComplianceBy if one is not ComplianceBy.DRIVER or _sees_drivers(page)]
+    return [one for one in ComplianceBy if one is not ComplianceBy.DRIVER or sees_drivers(page)]
 
 
 def _by(page: Page) -> ComplianceBy | None:
@@ -88,7 +83,7 @@ def show(page: Page) -> Response:
         refusals_cents=sum(line.cents for line in lines),
         stops=list(compared_stops(page.connection, tenant, span, limit=STOPS, offset=number * STOPS)),
         reasons=REFUSED_BECAUSE,
-        sees_drivers=_sees_drivers(page),
+        sees_drivers=sees_drivers(page),
         number=number,
         pages=-(-total.stops // STOPS),
         environments=list(Environment),
@@ -103,9 +98,9 @@ def export(page: Page) -> Response:
         columns = COMPLIANCE_COLUMNS[by]
         rows = [line_of_compliance(by, line) for line in compliance_lines(page.connection, tenant, span, by)]
     elif page.form.text("by"):
-        raise Refused(403, "You may not see this", "Drivers are shown to dispatchers and owners. Choose another list.")
+        raise drivers_hidden()
     else:
-        with_drivers = _sees_drivers(page)
+        with_drivers = sees_drivers(page)
         columns = columns_of_stops(with_drivers=with_drivers)
         found = compared_stops(page.connection, tenant, span, limit=MOST_STOPS_OF_FILE + 1)
         rows = [row_of_stop(stop, with_drivers=with_drivers) for stop in found]

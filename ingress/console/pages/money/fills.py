@@ -1,6 +1,6 @@
 """The pages Fills: purchases of fuel cards, a person's decisions about them, and planned against bought."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from domain.files.products import Fuel
 from domain.fills.bought_report import (
     BOUGHT_COLUMNS,
     BoughtBy,
+    BoughtStop,
     bought_lines,
     bought_row,
     bought_stops,
@@ -35,10 +36,11 @@ from domain.fills.matching_again import end_matching, match_fills_again
 from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, UnusableDecision, decide
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
+from domain.savings.spans import Span
 from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, known
-from ingress.console.report_choices import address_with, named_spans, span_of
+from ingress.console.report_choices import address_with, drivers_hidden, named_spans, sees_drivers, span_of
 from ingress.console.signed_in import Page, see_other
 from ingress.console.stale_forms import require_seen, state_of
 
@@ -162,7 +164,8 @@ def decide_fill(page: Page, by: Actor) -> Response:
 
 def show_bought(page: Page) -> Response:
     tenant, span = page.tenant, span_of(page)
-    by, number = _BYS.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
+    kinds = {name: one for name, one in _BYS.items() if one is not BoughtBy.DRIVER or sees_drivers(page)}
+    by, number = kinds.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
     weeks = bought_lines(page.connection, tenant, span, BoughtBy.WEEK)
     total = total_bought(weeks)
     lines = weeks if by is BoughtBy.WEEK else bought_lines(page.connection, tenant, span, by)
@@ -172,10 +175,11 @@ def show_bought(page: Page) -> Response:
         tenant=tenant,
         span=span,
         by=by,
+        kinds=kinds,
         total=total,
         lines=lines[:LINES],
         found=len(lines),
-        stops=list(bought_stops(page.connection, tenant, span, limit=STOPS, offset=number * STOPS)),
+        stops=list(_stops(page, span, limit=STOPS, offset=number * STOPS)),
         number=number,
         pages=-(-total.stops // STOPS),
         environments=list(Environment),
@@ -184,8 +188,16 @@ def show_bought(page: Page) -> Response:
     )
 
 
+def _stops(page: Page, span: Span, **portion: int) -> Iterator[BoughtStop]:
+    """The stops behind the report, without their drivers for a person who may not see them."""
+    for stop in bought_stops(page.connection, page.tenant, span, **portion):
+        yield stop if sees_drivers(page) else stop._replace(driver_name=None)
+
+
 def export_bought(page: Page) -> Response:
     tenant, span, by = page.tenant, span_of(page), page.form.text("by")
+    if by == BoughtBy.DRIVER and not sees_drivers(page):
+        raise drivers_hidden()
     rows: Iterable[dict[str, Any]]
     if by in _BYS:
         kind = _BYS[by]
@@ -198,7 +210,7 @@ def export_bought(page: Page) -> Response:
                 "These are too many stops for one file",
                 f"Choose fewer days: {MOST_STOPS:,} stops are the limit. `fuelroute fills compared` has none.",
             )
-        rows = map(stop_row, bought_stops(page.connection, tenant, span))
+        rows = map(stop_row, _stops(page, span))
     name = f"bought-by-{by}-{span.first_day}-{span.last_day}.csv"
     return Download(name, lambda file: write_records(file, BOUGHT_COLUMNS[by], rows))
 
