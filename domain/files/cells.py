@@ -38,7 +38,7 @@ def converter(
         number = partial(_number_in, currency, number)
     sign = -1.0 if column.is_negated else 1.0
     if field.kind == "code":
-        return lambda cell: number_as_name(_text(cell))
+        return _code
     if field.kind == "text":
         return _text
     if field.kind == "amount":
@@ -112,6 +112,17 @@ def _text(cell: Cell) -> str:
     if "\0" in text:
         raise ValueError("has a NUL")
     return text
+
+
+_MOST_EXACT, _MOST_OF_PROGRAMS = 10**15, 2**53
+"""Whole numbers that a spreadsheet keeps, and those that programs write into its files, are exact below these."""
+
+
+def _code(cell: Cell) -> str:
+    """A code as it is written. A number too long for a spreadsheet shows that it is rounded: 7.08305003048589E+18."""
+    if isinstance(cell, (int, float)) and cell >= _MOST_EXACT and (cell >= _MOST_OF_PROGRAMS or cell % 10 == 0):
+        return f"{cell:.14E}"
+    return number_as_name(_text(cell))
 
 
 _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)

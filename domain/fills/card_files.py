@@ -27,7 +27,7 @@ from domain.files.headings import is_universal
 from domain.files.products import Fuel, fuel_of_product
 from domain.files.profiles import FileProfile
 from domain.files.reading import ProfiledFile, open_profiled
-from domain.fills.cells import RowFault, cell_line
+from domain.fills.cells import RowFault, cell_line, is_rounded
 from domain.fills.fields import FILL_FIELDS, GALLONS, LITRES
 from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
@@ -440,9 +440,9 @@ def _identity(profile: str, fill: FileFill) -> str:
 
 
 def _number_text(cell: str | None) -> str | None:
-    """A transaction number; one of zeros is none."""
+    """A transaction number; one of zeros is none, nor is one that a spreadsheet has rounded: many have the same."""
     text = cell_line(cell)
-    return text if text.strip("0") else None
+    return text if text.strip("0") and not is_rounded(text) else None
 
 
 def _unit_number(cell: str | None) -> str | None:
@@ -454,10 +454,10 @@ def _unit_number(cell: str | None) -> str | None:
 def _last_four(cell: str | None) -> str | None:
     """The last four digits of a card's number, and nothing else of it."""
     text = cell_line(cell)
+    if is_rounded(text):
+        return None  # a spreadsheet has lost them
     if text.isdecimal() and text.isascii():
         return text[-4:]
-    if re.fullmatch(r"\d(?:\.\d+)?E\+?\d+", text, re.IGNORECASE):
-        return None  # a spreadsheet has lost them
     return re.sub(r"\D", "", text)[-4:] or None
 
 

@@ -1142,6 +1142,17 @@ def test_of_a_card_its_last_four_digits_are_read_however_it_is_masked(csv_file: 
         assert [one.card_last_four for one in file.fills] == ["1915"]
 
 
+def test_a_spreadsheet_keeps_fifteen_digits_of_a_card(tmp_path: Path) -> None:
+    """It writes zeros for the others, so two cards would be one: 0000, or 7890 of 7891."""
+    book = openpyxl.Workbook()
+    book.active.append(["Transaction Date", "Card Number", "Unit", "State", "Units", "Net Cost"])
+    for card in (7083050030485890000, 7083051234567890, "7083050030485897149", "7083050030485890000", "7.08305E+18"):
+        book.active.append(["11/20/2026", card, "101", "LA", 100, 400])
+    book.save(tmp_path / "cards.xlsx")
+    with open_fill_file(tmp_path / "cards.xlsx", card_profile("generic"), ImportReport(), now=NOW) as file:
+        assert [one.card_last_four for one in file.fills] == [None, None, "7149", None, None]
+
+
 def test_a_cards_number_stays_in_no_other_cell_of_its_row(csv_file: CsvFile) -> None:
     path = csv_file(
         "Transaction Date,Card Number,Unit,Driver Name,Location,State,Item,Qty,Amt,Invoice",

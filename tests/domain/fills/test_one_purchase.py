@@ -8,6 +8,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.fills.fill_lists import FillList, list_fills
 from domain.fills.reviewing import Decision, decide
+from tests.domain.csv_files import CsvFile
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
 from tests.factories import DOT, Fleet
 
@@ -253,3 +254,19 @@ def test_a_log_for_fuel_tax_tells_of_the_card_s_purchase(connection: Connection,
     for name, profile in reversed(files) if backwards else files:
         import_case(connection, fleet, name, profile=profile)
     assert gallons(connection, fleet) == [190.0]
+
+
+@pytest.mark.parametrize("number", ["3.9E+10", "7083050030485890000"])
+def test_numbers_that_a_spreadsheet_has_rounded_name_no_purchase(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, number: str
+) -> None:
+    """WEX's ids of eleven digits are 3.9E+10 once a spreadsheet has saved them. The second purchase took the place of
+    the first one, as its correction."""
+    for row in ("09:10,****1191,{},101,100,400.00", "10:10,****1191,{},102,80,320.00"):
+        heading = "Transaction Date,Transaction Time,Card Number,Trans ID,Unit,Units,Net Cost,State,Merchant Name"
+        path = csv_file(heading, f"11/20/2026,{row.format(number)},LA,PILOT 335")
+        assert import_fills(connection, fleet.live, path, profile="generic") == ((1, 0, 0), {})
+    assert [(one.unit_number, one.transaction_number) for one in fills(connection, fleet.live)] == [
+        ("101", None),
+        ("102", None),
+    ]
