@@ -27,7 +27,7 @@ from domain.fills.known_purchases import (
 )
 from domain.fills.local_times import utc_of_local
 from domain.fills.matching import KnownStation, KnownStations
-from domain.fills.repeated import CardPurchase, Sameness, plain_number
+from domain.fills.repeated import CardPurchase, Sameness, may_be_corrected, plain_number
 from domain.fills.reversals import pair_reversals, take_back_figures
 from domain.fills.row_places import StateOf
 from domain.fills.stored_verdicts import update_verdicts
@@ -267,7 +267,10 @@ class _Batch:
             found = candidates.closest(row.purchase, self._reading.known, Sameness.CORRECTED)
             target = self._by_id({found.id}).get(found.id) if found is not None else None
         if target is not None and target.id not in self._reading.known:
-            self._correct(target, row)
+            if row.fill.gallons < 0 or may_be_corrected(row.purchase, target):
+                self._correct(target, row)
+            else:
+                self._reading.asked[target.id] = self._add(row, twin_id=target.id)
             return
         first = self._ids.get(row.fill.repeats) if row.fill.repeats is not None else None
         if first is not None:

@@ -195,6 +195,14 @@ def _is_other_truck(new: CardPurchase, stored: CardPurchase) -> bool:
     return None not in (new.vehicle_id, stored.vehicle_id) and new.vehicle_id != stored.vehicle_id
 
 
+def may_be_corrected(new: CardPurchase, stored: CardPurchase) -> bool:
+    """True if other figures under the number of a stored purchase correct it. A statement has one number for many
+    purchases, so those of another truck, or of another time of the day, may be of another purchase."""
+    ours, theirs = plain_number(new.unit_number), plain_number(stored.unit_number)
+    is_other_truck = _is_other_truck(new, stored) or ("" not in (ours, theirs) and ours != theirs)
+    return not is_other_truck and _times(new, stored) is not _Times.APART
+
+
 def _is_one_report(new: CardPurchase, stored: CardPurchase) -> bool:
     """True if both come from one kind of file, without numbers, so that one purchase would have equal days and
     times."""

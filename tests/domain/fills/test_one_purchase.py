@@ -270,3 +270,37 @@ def test_numbers_that_a_spreadsheet_has_rounded_name_no_purchase(
         ("101", None),
         ("102", None),
     ]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    "other", ["42,09:10,80.50,321.92", "41,17:42,80.50,321.92"], ids=["another truck", "another time"]
+)
+def test_other_figures_under_the_number_of_a_statement_wait(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, other: str, is_known: bool
+) -> None:
+    """A supplier numbers its statement, not its deliveries, and a portal exports them truck by truck. The second
+    delivery of the day took the place of the first one, as its correction."""
+    rename_truck(connection, fleet, "41" if is_known else "9")
+    heading, first = "Invoice #,Date,Vehicle,Time,Gallons,Ext. Price,State,Fuel Type", "41,09:10,100.50,401.90"
+    for row in (first, other, other):
+        path = csv_file(heading, f"88120,11/21/2026,{row},MI,ULSD")
+        assert import_fills(connection, fleet.live, path, profile="generic")[1] == {}
+    assert [(one.gallons, "twice" in one.review) for one in fills(connection, fleet.live)] == [
+        (100.5, False),
+        (80.5, True),
+    ]
+
+
+def test_rows_of_one_statement_are_two_purchases_in_any_order(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    heading, first, second = "Invoice #,Date,Vehicle,Gallons,Ext. Price,State", "41,100.50,401.90", "42,80.50,321.92"
+    for rows in ([first], [second, first], [first, second]):
+        import_fills(
+            connection,
+            fleet.live,
+            csv_file(heading, *(f"88120,11/21/2026,{row},MI" for row in rows)),
+            profile="generic",
+        )
+    assert sorted(gallons(connection, fleet)) == [80.5, 100.5]
