@@ -2,7 +2,8 @@
 
 Two lines of names stand above the rates and come again on each page; `Special` over `Diesel` is the fuel of trucks. A
 member has a line in US dollars a gallon, `U.S.`, and below it the same rates in Canadian dollars a litre. A further
-line, `KENTUCKY SurChg`, has its surcharge. `ALBERTA #14` points to a footnote, and `$-` is no tax.
+line, `KENTUCKY SurChg`, has its surcharge. `ALBERTA #14` points to a footnote, and `$-` is no tax. A member with two
+rates of one kind changed it within the quarter, and no column tells the day.
 tests/cases/taxes has a part of one."""
 
 import re
@@ -71,6 +72,7 @@ def matrix_taxes(
         raise UnreadableFile(f"{path} does not tell its quarter: write a line above it, such as 4th Quarter 2026")
     report.unused_columns = [name for name in matrix.names[2:] if name.casefold() != _FUEL]
     taxes: dict[str, tuple[int, dict[str, str]]] = {}
+    changed: dict[str, int] = {}
     for row in file_rows(path, report.refuse, usual_delimiter, is_excel=is_excel_file(path)):
         progress(1)
         cells = _texts(row)
@@ -78,8 +80,14 @@ def matrix_taxes(
             continue
         name, is_surcharge = _SURCHARGE.subn("", _FOOTNOTE.sub("", cells[0]))
         state, rate = plain_state(name), cells[matrix.diesel].strip("$ ")
-        _, values = taxes.setdefault(state, (row.line, {"state": state, "valid_from": matrix.first_day.isoformat()}))
-        values["surcharge_per_gallon" if is_surcharge else "rate_per_gallon"] = "0" if rate == "-" else rate
+        line, values = taxes.setdefault(state, (row.line, {"state": state, "valid_from": matrix.first_day.isoformat()}))
+        field, rate = "surcharge_per_gallon" if is_surcharge else "rate_per_gallon", "0" if rate == "-" else rate
+        if values.setdefault(field, rate) != rate:
+            changed[state] = line
+            report.reject(row.line, f"{name} has another rate, {values[field]}: add both by hand with their first days")
+    for state, line in changed.items():
+        del taxes[state]
+        report.reject(line, f"{state} has two rates")
     return iter(taxes.values())
 
 

@@ -51,6 +51,21 @@ def test_a_matrix_copied_from_its_web_page_has_one_line_of_names(tmp_path: Path)
     assert "state" in rejected(report)[5]
 
 
+def test_a_member_with_two_rates_of_one_quarter_gets_neither(tmp_path: Path) -> None:
+    """IFTA's members have a day of effect in its XML, and none in the matrix."""
+    lines = MATRIX.read_text().splitlines(keepends=True)
+    twice = tmp_path / "twice.csv"
+    twice.write_text("".join([*lines, lines[9].replace("0.6300", "0.6500"), *lines[15:17]]))
+
+    taxes, report = read(twice)
+
+    assert list(taxes) == ["AB", "NL", "KY", "OR", "VA"]
+    assert taxes["KY"].rate_per_gallon == 0.22
+    refused = rejected(report)
+    assert "another rate, 0.6300: add both by hand" in refused[len(lines) + 1]
+    assert refused[10] == "IN has two rates"
+
+
 def test_a_matrix_that_does_not_tell_its_quarter_is_refused(tmp_path: Path) -> None:
     cut = tmp_path / "cut.csv"
     cut.write_text(MATRIX.read_text().partition("\n")[2])
