@@ -25,6 +25,7 @@ from domain.files.products import Fuel, fuel_of_product
         ("BIO", Fuel.TRACTOR),
         ("ULSD #2 DYED", Fuel.REEFER),
         ("Diesel clair, taxes incluses", Fuel.TRACTOR),
+        ("Diesel tax included", Fuel.TRACTOR),
         ("Diesel, réfrigération", Fuel.REEFER),
         ("Diesel coloré", Fuel.OTHER),
         ("Diesel sans taxe", Fuel.OTHER),
@@ -53,6 +54,11 @@ from domain.files.products import Fuel, fuel_of_product
         ("NONTAX DSL", Fuel.OTHER),
         ("DIESEL NO TAX", Fuel.OTHER),
         ("ULS RED", Fuel.OTHER),
+        ("DIESEL DYD", Fuel.REEFER),
+        ("Premium Diesel with Additive", Fuel.TRACTOR),
+        ("ULSD w/ additives", Fuel.TRACTOR),
+        ("Diesel conditioner", Fuel.OTHER),
+        ("BioUlsdOff", Fuel.OTHER),
         ("DSL EXHST FLUID", Fuel.DEF),
         ("APU Diesel", Fuel.OTHER),
         ("Unleaded Regular", Fuel.OTHER),
@@ -71,6 +77,11 @@ from domain.files.products import Fuel, fuel_of_product
 )
 def test_the_item_tells_the_fuel_or_nothing(item: str | None, fuel: Fuel) -> None:
     assert (fuel_of_product(item) or Fuel.OTHER) is fuel
+
+
+@pytest.mark.parametrize("item", ["DslTaxEx", "Diesel w/o tax", "Diesel without tax"])
+def test_fuel_without_tax_is_no_tax(item: str) -> None:
+    assert fuel_of_product(item) is Fuel.OTHER
 
 
 @pytest.mark.parametrize(
