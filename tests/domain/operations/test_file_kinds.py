@@ -34,6 +34,7 @@ OTHER_KINDS = {
     "fleet/drivers_left.csv": "drivers",
     "fleet/drivers_rounded.csv": "drivers",
     "fleet/loadsmart_drivers.csv": "drivers",
+    "fleet/tmw_drivers.csv": "drivers",
 }
 KIND_OF_FOLDER = {
     "fills": "fills",
