@@ -180,6 +180,8 @@ def _from_extract(extract: Path, target: Path, as_json: bool) -> "HighwayGraph":
     from deploy.road_server.extracts import checked_extract
     from domain.roads.extract_graph import build_from_extract
 
+    if target.is_dir() or not target.absolute().parent.is_dir():  # before minutes of work
+        raise CommandFailed(f"cannot write {target}: name a file in a folder that exists")
     checked_extract(extract)
     try:
         with counting("building roads, steps", BUILD_STEPS, quiet=as_json) as progress:

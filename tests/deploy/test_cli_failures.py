@@ -348,6 +348,8 @@ def test_the_roads_of_an_extract_are_made_of_whole_ones_alone(cli: Cli, tmp_path
     extract, file = tmp_path / "map.osm.pbf", str(tmp_path / "roads.npz")
     assert "name the file to write: --file" in cli("roads", "build", "--from", str(extract)).sentence
     assert "cannot read it" in cli("roads", "build", "--from", str(extract), "--file", file).sentence
+    for target in (str(tmp_path), "/nowhere/roads.npz"):
+        assert f"cannot write {target}: " in cli("roads", "build", "--from", str(extract), "--file", target).sentence
     extract.write_text("<html>404")
     assert "a page of text" in cli("roads", "build", "--from", str(extract), "--file", file).sentence
     extract.unlink()
