@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 
 from domain.database.connections import DatabaseProblem, connected
@@ -24,16 +25,22 @@ https://valhalla.github.io/valhalla/tiles/"""
 MOST_NAMED = 5
 """Most states and stops that are named."""
 
+_NOT_CHECKED = "whether the roads reach the fleet's stops and stations was not checked"
+
 Placed = TypeVar("Placed", bound=Any)
 
 
 def tell_coverage(settings: Settings, tiles: Path, say: Callable[[str], object]) -> None:
-    """Say what of the fleet the tiles do not cover. Without a database nothing is known of the fleet."""
+    """Say what of the fleet the tiles do not cover. Nothing is known of it without a database, or where that fails."""
     try:
         with connected(settings.require_direct_url()) as connection:
             area = fleet_area(connection)
     except (DatabaseProblem, MissingServer):
-        say("no database is known here: whether the roads reach the fleet's stops and stations was not checked")
+        say(f"no database is known here: {_NOT_CHECKED}")
+        return
+    except psycopg.Error as error:
+        reason = str(error).partition("\n")[0]
+        say(f"the database cannot be read ({reason}): {_NOT_CHECKED}")
         return
     for sentence in coverage_in_words(tiles, area):
         say(sentence)
