@@ -4,7 +4,7 @@ A price that cannot be converted, or that is unlike any price of diesel, is not 
 send it again, marked as checked."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from domain.database.connections import Connection
@@ -34,6 +34,8 @@ LEAST_NET_SHARE, MOST_NET_SHARE = 0.4, 1.35
 """Lowest and highest net price, as a share of the retail price. Some contracts are of other times."""
 MOST_DISCOUNT = 1.5
 """Largest discount in dollars a gallon, where no price is known."""
+CLOCKS_APART = timedelta(days=1)
+"""Most time by which a price may seem to be of a time to come: clocks and time zones of senders differ."""
 
 
 class NotBelieved(FuelrouteError):
@@ -149,6 +151,13 @@ class PriceJudge:
         """The price in US dollars a gallon, and the doubt, empty without one."""
         told = self._in_dollars(sent, country_of(state, "", *place))
         return told.price, told.doubt or ("" if self._believes(sent) else unbelievable(told.price, self._usual))
+
+    def time_doubt(self, priced_at: datetime | None) -> str:
+        """The doubt about the time of a price, empty without one. A price of a time to come would not become too old
+        before that time."""
+        if priced_at is None or priced_at <= self._now + CLOCKS_APART:
+            return ""
+        return f"priced_at: {priced_at:%Y-%m-%d} has not come yet"
 
     def net_price(self, sent: SentPrice, station_id: str | None) -> tuple[float, str]:
         """The net price of a deal, for one station or a brand, in US dollars a gallon, and the doubt, empty without

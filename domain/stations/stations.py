@@ -298,6 +298,7 @@ class _ToldStations:
                     self.once_retired[row.station_id] = line.number, same
             if row.retail_price is None or (
                 self._judge.is_plain(row.retail_price, row.state)
+                and not self._judge.time_doubt(row.priced_at)
                 and row.currency is row.unit is row.checked_price is None
             ):
                 yield line
@@ -308,6 +309,7 @@ class _ToldStations:
         row = line.row
         sent = sent_price(row, row.retail_price)
         price, doubt = self._judge.station_price(sent, row.state, (row.latitude, row.longitude))
+        doubt = doubt or self._judge.time_doubt(row.priced_at)
         if doubt:
             self.doubted.append(row.station_id)
             self._report.reject(line.number, _doubted(doubt))

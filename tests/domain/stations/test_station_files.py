@@ -115,6 +115,22 @@ def test_a_file_changes_only_the_columns_that_it_has(
     assert (row.brand, row.city, row.retail_price, row.priced_at) == (None, "Gary", None, None)
 
 
+def test_a_price_of_a_time_to_come_is_told_and_not_stored(
+    database: Database, stations_of: Callable[..., ImportReport], now: datetime
+) -> None:
+    """It would count until then, and for a week more: a year that is mistyped is a price that never becomes too old."""
+    row = "{},A,Pilot,,Gary,IN,41.6,-87.3,%s,%s"
+    stations_of(row % ("3.899", ""))
+
+    report = stations_of(row % ("3.599", (now + timedelta(days=365)).isoformat()))
+
+    assert list(rejected(report)) == [2]
+    assert "has not come yet: the station is stored without this price" in rejected(report)[2]
+    assert (station(database, stations_of).retail_price, station(database, stations_of).priced_at) == (3.899, now)
+    ahead = now + timedelta(hours=20)  # a clock of another time zone
+    assert counts(stations_of(row % ("3.599", ahead.isoformat()))) == (0, 1, 0)
+
+
 @pytest.mark.parametrize("mark", ["#N/A", "N/A", "NULL"])
 def test_a_mark_for_no_value_removes_no_price(
     database: Database, stations_of: Callable[..., ImportReport], now: datetime, mark: str
