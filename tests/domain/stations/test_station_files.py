@@ -461,6 +461,7 @@ def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_f
     report = load("Illinois,0.7,2026-01-01", "OH,-0.1,2026-01-01", "OH,0.47,", "OH,,2026-01-01", "PA,0,2026-01-01")
     assert counts(report) == (1, 0, 0)
     assert set(rejected(report)) == {2, 3, 4, 5}
+    assert list(rejected(load("NM,2.1,2026-01-01"))) == [2], "a slip of the decimal point"
 
     with_surcharge = "state,rate_per_gallon,surcharge_per_gallon,valid_from"
     report = load("VA,0.32,0.14,2026-01-01", "PA,0,,2026-01-01", "KY,0.23,-0.1,2026-01-01", header=with_surcharge)
