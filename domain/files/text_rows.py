@@ -155,6 +155,11 @@ def _reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     return csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
 
 
+_ENDS = "\r\n"
+_LEAST_ALIKE = 2
+_CUT = "the file ends within this row, as if it was cut: import the whole file"
+
+
 @dataclass(slots=True)
 class _Seen:
     """The shape of the rows so far that have one line."""
@@ -162,10 +167,22 @@ class _Seen:
     width: int = 0
     all_quoted: bool = False
     """True once a row began with a quote: then a line without one is no row."""
+    last_width: int = 0
+    """The number of cells of the last row that is not empty."""
+    alike: int = 0
+    """The number of rows, up to the last one, that have as many."""
 
-    def note(self, width: int, *, begins_with_quote: bool) -> None:
-        self.width = max(self.width, width)
+    def note(self, widths: Iterable[int], *, begins_with_quote: bool) -> None:
+        for width, same in itertools.groupby(filter(None, widths)):
+            self.width = max(self.width, width)
+            self.alike = len(list(same)) + (self.alike if width == self.last_width else 0)
+            self.last_width = width
         self.all_quoted = self.all_quoted or begins_with_quote
+
+    def is_cut(self, width: int, line: str) -> bool:
+        """True for the last line of a file that ends within a row: it has no end of a line, and fewer cells than the
+        rows before."""
+        return line[-1] not in _ENDS and 1 < width < self.last_width and self.alike >= _LEAST_ALIKE
 
 
 class _OneByOne:
@@ -193,18 +210,21 @@ class _OneByOne:
                 self._unreadable += 1
                 _check_unreadable(self._unreadable, line)
                 continue
-            if self._hides_rows(line, cells):
+            if self._is_refused(line, cells):
                 continue
             if fault := _excess(cells, lines.characters):
                 self._refuse(RefusedRow(line, fault))
             else:
                 yield line, cells
 
-    def _hides_rows(self, line: int, cells: list[str]) -> bool:
-        """True for a row that a stray quote makes of several rows. It is refused."""
+    def _is_refused(self, line: int, cells: list[str]) -> bool:
+        """True for a row that a stray quote makes of several rows, or that the end of the file cuts. It is refused."""
         lines, seen = self._lines, self._seen
+        if lines.is_one and seen.is_cut(len(cells), lines.first_line):
+            self._refuse(RefusedRow(line, _CUT, cells[:-1]))
+            return True
         if lines.is_one:
-            seen.note(len(cells), begins_with_quote=lines.begins_with_quote)
+            seen.note([len(cells)], begins_with_quote=lines.begins_with_quote)
             return False
         if seen.all_quoted or not lines.hide_rows(len(cells), seen.width, self._delimiter):
             return False
@@ -290,18 +310,18 @@ class _Lines:
 
     def rows_of_a_line_each(self, delimiter: str, seen: _Seen) -> list[list[str]] | None:
         """The rows of all waiting lines, which nearly all files allow to read at once; None if a quote may be wrong, a
-        row has several lines, or something is too long. Then the lines go on waiting."""
+        row has several lines, something is too long, or the last line has no end. Then the lines go on waiting."""
         lines = list(self._again)
-        if max(map(len, lines)) > MOST_CELL_CHARACTERS:
+        if max(map(len, lines)) > MOST_CELL_CHARACTERS or lines[-1][-1] not in _ENDS:
             return None
         try:
             rows = list(_reader(lines, delimiter))
         except csv.Error:
             return None
-        width = max(map(len, rows), default=0)
-        if len(rows) != len(lines) or width > MOST_COLUMNS:
+        widths = list(map(len, rows))
+        if len(rows) != len(lines) or max(widths) > MOST_COLUMNS:
             return None
-        seen.note(width, begins_with_quote=any(map(_BEGINS_WITH_QUOTE, lines)))
+        seen.note(widths, begins_with_quote=any(map(_BEGINS_WITH_QUOTE, lines)))
         self._again.clear()
         self._row = lines
         return rows
@@ -344,6 +364,10 @@ class _Lines:
     def is_one(self) -> bool:
         """True if the row has one line."""
         return len(self._row) == 1
+
+    @property
+    def first_line(self) -> str:
+        return self._row[0]
 
     @property
     def begins_with_quote(self) -> bool:

@@ -56,6 +56,34 @@ def test_a_stray_quote_costs_only_its_row(changed: dict[str, str], lost: list[in
     assert [row[0] for row in rows[1:]] == [str(number) for number in range(2, 22) if number not in lost]
 
 
+@pytest.mark.parametrize(
+    ("last", "refused"),
+    [
+        ("22,Joe", [22]),
+        ('22,"Joe"', [22]),
+        ("22,Joe\n", []),
+        ("22,Joe,", []),
+        ("22,Joe,3.", []),  # nothing shows that it goes on
+        ("End of the list", []),
+    ],
+)
+@pytest.mark.parametrize("title", [[], ["Prices", ""]])
+def test_a_row_in_which_the_file_ends_is_refused(title: list[str], last: str, refused: list[int]) -> None:
+    text = "\n".join([*title, *twenty(), last])
+
+    rows, lost = read(text)
+
+    assert lost == [line + len(title) for line in refused]
+    assert len([row for row in rows if row]) == 22 - len(refused) + len(title) // 2
+
+
+def test_rows_of_many_lengths_may_end_with_a_short_one() -> None:
+    assert read("id,name,price\n1,Joe,3.5\n2,Joe\n3,Joe,3.5\n4,Joe") == (
+        [["id", "name", "price"], ["1", "Joe", "3.5"], ["2", "Joe"], ["3", "Joe", "3.5"], ["4", "Joe"]],
+        [],
+    )
+
+
 def test_cells_in_quotes_may_have_several_lines() -> None:
     text = 'id,note,place\n1,"Gate 2\nring twice, then wait\n\nor call","Joliet, IL"\n2,none,Gary\n'
 
