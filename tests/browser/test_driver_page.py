@@ -94,12 +94,20 @@ class OldPhone:
         self._context.route("**", lambda route: route.abort("internetdisconnected"))
 
 
-KEEP_ANSWER = """() => {
+READ_ANSWER = """() => {
   const fields = new URLSearchParams(new FormData(document.querySelector("#trip details form")));
   fields.set("kind", "going");
-  localStorage.setItem(`answers ${location.pathname}`, JSON.stringify([fields.toString()]));
+  return fields.toString();
 }"""
-"""Keeps an answer as a phone does that has no connection when its page is closed."""
+
+
+KEPT_PAGES = "async () => (await (await caches.open('trips')).keys()).map((request) => request.url)"
+
+
+def keep_answer(page: Page, link: str, answer: str) -> None:
+    """Keeps an answer as a phone does that has no connection when the page of its link is closed."""
+    page.goto("/healthz")  # a page that sends nothing
+    page.evaluate("([name, text]) => localStorage.setItem(name, JSON.stringify([text]))", [f"answers {link}", answer])
 
 
 def link_of_newer_message(client: Client, route_id: str) -> str:
@@ -189,7 +197,7 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         phone.go_online()
         expect(page.get_by_text("I go there.", exact=False)).to_be_visible(timeout=90_000)
 
-        page.evaluate(KEEP_ANSWER)
+        keep_answer(page, link, page.evaluate(READ_ANSWER))
         sent = posts_of(page)
         page.goto(link_of_newer_message(client, route_id))
         expect(page.get_by_text("Your answer was sent.")).to_be_visible()
@@ -212,3 +220,10 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         for told in (first, third, "88.5", "it is closed"):
             expect(timeline).to_contain_text(told)
         assert link.rpartition("/")[2] not in dispatcher.content()
+
+        expire = "UPDATE driver_links SET expires_at = now() WHERE route_id = %s"
+        with service.database.transaction() as connection:
+            connection.execute(expire, (read_id("rte", route_id),))
+        page.goto(link)
+        expect(page.get_by_role("heading", name="This link shows nothing")).to_be_visible()
+        assert not [url for url in page.evaluate(KEPT_PAGES) if link in url], "it is forgotten in all languages"

@@ -10,7 +10,7 @@ async function fromNetwork(request) {
   const kept = await caches.open(KEPT);
   const answer = await fetch(request);
   if (answer.ok && !answer.redirected) await kept.put(request.url, answer.clone());
-  if (answer.status === 404) await kept.delete(request.url);
+  if (answer.status === 404) await kept.delete(request.url, { ignoreSearch: true });  // in all languages
   return answer;
 }
 
