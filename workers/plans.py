@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 import dramatiq
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.database.health import is_servers_fault
@@ -194,4 +194,4 @@ def _wait(context: Context) -> timedelta:
 def _is_no_fault(error: Exception) -> bool:
     """True if the database is away or full, or another transaction holds the route: no attempt is counted, and the work
     stays due."""
-    return is_servers_fault(error) or isinstance(error, LockNotAvailable)
+    return is_servers_fault(error) or isinstance(error, (LockNotAvailable, DeadlockDetected))

@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from psycopg.errors import DiskFull, LockNotAvailable
+from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable
 
 from deploy.clients.python.fuelroute_client import check_certificate
 from domain.database import fence
@@ -187,7 +187,7 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
     assert message.text.startswith("LOW FUEL: drive to Lonely Fuel, mile 0, before anything else.")
 
 
-@pytest.mark.parametrize("error", [LockNotAvailable, DiskFull])
+@pytest.mark.parametrize("error", [LockNotAvailable, DeadlockDetected, DiskFull])
 def test_a_route_has_not_failed_where_it_is_locked_or_the_disk_is_full(
     context: Context, now: datetime, monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]
 ) -> None:
