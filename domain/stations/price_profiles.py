@@ -30,6 +30,7 @@ _RETAIL = (
     "Posted Retail",
     "Diesel Retail Price",
     "Diesel Retail",
+    "Retail Diesel",
     "Diesel Price",
     "Diesel",
     "Price per Gallon",
@@ -67,7 +68,10 @@ _SAVINGS = (
     *("Savings", "Saving", "Your Savings", "Total Savings", "Savings Total", "Savings/Gal", "Savings per Gallon"),
     *("Discount per Gallon", "Discount Amount", "Total Discount"),
 )
-_EFFECTIVE = ("Effective Date", "Effective", "Price Date", "Price Updated At", "Updated At")
+_EFFECTIVE = (
+    *("Effective Date", "Effective", "Price Date", "Price Updated At", "Updated At"),
+    *("Last Updated", "Last Updated At", "Last Update", "Price Updated", "Updated"),
+)
 
 
 def _net_of_savings(retail: float | None, savings: float | None) -> float | None:
@@ -90,7 +94,10 @@ PRICE_FIELDS = RecordFields(
             "name",
             "Name",
             "text",
-            ("Station name", "Truckstop Name", "TS Name", "Location Name", "Site Name", "Travel Center", "Location"),
+            (
+                *("Station name", "Truckstop Name", "TS Name", "Location Name", "Site Name", "Store Name"),
+                *("Travel Center", "Location"),
+            ),
         ),
         RecordField("brand", "Brand", "text", ("Chain",)),
         RecordField("address", "Address", "text", ("Street", "Street Address", "Station Address")),

@@ -132,6 +132,7 @@ def test_net_prices_reach_the_station_of_their_chain(
         ("caseys.csv", {"C1234": 4.099, "C1235": 4.199, "C1236": 4.199}),
         ("rack_cost.csv", {"P206": 4.499}),
         ("price_per_gallon.csv", {"L305": 4.299}),
+        ("last_updated.csv", {"P206": 4.499}),
     ],
 )
 def test_retail_prices_reach_their_station(
