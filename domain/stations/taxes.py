@@ -22,7 +22,7 @@ from domain.stations.price_sets import begin_price_set, record_by_hand
 from domain.stations.staged_rows import AlreadyPriced, RowKey, count_outcomes, stage_rows
 from domain.stations.tax_matrix import matrix_taxes
 
-MOST_DOLLARS = 2.0
+MOST_TAX_DOLLARS = 2.0
 """No rate is near this: the highest of IFTA's matrix is that of California, some 1.00. A slip of the decimal point
 makes nearly all rates more."""
 
@@ -31,10 +31,10 @@ class TaxRow(Struct, frozen=True):
     """The rate is part of the pump's price. A surcharge is owed by miles driven, and no purchase is credited for it."""
 
     state: Annotated[str, Meta(pattern="^[A-Z]{2}$"), Caption("State", "two capital letters")]
-    rate_per_gallon: Annotated[float, Meta(ge=0, lt=MOST_DOLLARS), Caption("Rate, dollars a gallon")]
+    rate_per_gallon: Annotated[float, Meta(ge=0, lt=MOST_TAX_DOLLARS), Caption("Rate, dollars a gallon")]
     valid_from: Annotated[date, Caption("First day")]
     surcharge_per_gallon: Annotated[
-        float, Meta(ge=0, lt=MOST_DOLLARS), Caption("Surcharge, dollars a gallon", "0 unless given")
+        float, Meta(ge=0, lt=MOST_TAX_DOLLARS), Caption("Surcharge, dollars a gallon", "0 unless given")
     ] = 0.0
 
 
