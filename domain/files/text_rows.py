@@ -158,6 +158,12 @@ def _reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 _ENDS = "\r\n"
 _LEAST_ALIKE = 2
 _CUT = "the file ends within this row, as if it was cut: import the whole file"
+_BELOW_TABLE = re.compile(
+    r"\b(?:(?:sub)?totals?|sums?|averages?|page \d+|(?:printed|generated|exported|created) (?:by|on|at|\d)|run date"
+    r"|end of (?:report|file|list)|\d+ (?:routes|loads|stops|rows|records|trips|orders|shipments|lines|entries))\b",
+    re.ASCII | re.IGNORECASE,
+)
+"""Words of a line below a table, which has fewer cells than its rows though nothing was cut."""
 
 
 @dataclass(slots=True)
@@ -180,9 +186,11 @@ class _Seen:
         self.all_quoted = self.all_quoted or begins_with_quote
 
     def is_cut(self, width: int, line: str) -> bool:
-        """True for the last line of a file that ends within a row: it has no end of a line, and fewer cells than the
-        rows before."""
-        return line[-1] not in _ENDS and 1 < width < self.last_width and self.alike >= _LEAST_ALIKE
+        """True for the last line of a file that ends within a row: it has no end of a line, fewer cells than the rows
+        before, and no words of a line below a table."""
+        if line[-1] in _ENDS or not 1 < width < self.last_width or self.alike < _LEAST_ALIKE:
+            return False
+        return _BELOW_TABLE.search(line) is None
 
 
 class _OneByOne:

@@ -65,6 +65,9 @@ def test_a_stray_quote_costs_only_its_row(changed: dict[str, str], lost: list[in
         ("22,Joe,", []),
         ("22,Joe,3.", []),  # nothing shows that it goes on
         ("End of the list", []),
+        ("Total,75.0", []),
+        ("Printed 11/28/2026,page 1", []),
+        ("21 rows,", []),
     ],
 )
 @pytest.mark.parametrize("title", [[], ["Prices", ""]])
