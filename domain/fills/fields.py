@@ -229,11 +229,9 @@ FILL_FIELDS = RecordFields(
             "retail_price",
             "price of a gallon or litre before discounts",
             "amount",
-            "Retail|Retail Price|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal"
-            "|Price/Gal"
-            "|PPU|PPG"
+            "Retail|Retl. Price|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|Price/Gal|PPU|PPG"
             "|Unit Cost|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter"
-            "|Price per Volume Unit|Price per Fuel Unit|Fuel Price"
+            "|Price per Volume Unit|Price per Fuel Unit|Retail Price|Fuel Price"
             "|Prix unitaire|Prix au litre|Prix par litre|Prix",
         ),
         _field(

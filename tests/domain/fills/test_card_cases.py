@@ -687,6 +687,21 @@ def test_litres_in_a_column_of_units_are_no_gallons(csv_file: CsvFile, name: str
     assert [one[3] for one in found.fills] == [105.669]
 
 
+@pytest.mark.parametrize(
+    ("names", "cells"),
+    [
+        ("Retail Price,Unit Price,Amount", "4.20,4.00,400.00"),
+        ("Retail Price,PPG,Fee,Total", "4.20,4.00,1.00,401.00"),
+        ("Retail Price,PPG", "4.20,4.00"),
+        ("Fuel Price,Retail Price,Amount", "3.90,4.00,400.00"),
+    ],
+)
+def test_a_price_beside_the_retail_price_is_the_one_that_was_paid(csv_file: CsvFile, names: str, cells: str) -> None:
+    columns = f"Date,Card Number,Invoice,Unit,Location,City,State,Item,Quantity,{names}"
+    found = read(csv_file(columns, f"11/21/2026,1234,99,7,Pilot 1,Gary,IN,ULSD,100,{cells}"))
+    assert ([one[4] for one in found.fills], found.doubtful) == ([400.0], [])
+
+
 @pytest.mark.parametrize("names", ["Gallons (imp),Amount", "Gallons,Amount (MXN)", "Gallons,Amount (USD),Amount (CAD)"])
 def test_units_that_are_not_read_and_columns_that_differ_in_them_alone_are_left_to_a_person(
     csv_file: CsvFile, names: str
