@@ -58,6 +58,7 @@ from domain.files.products import Fuel, fuel_of_product
         ("Premium Diesel with Additive", Fuel.TRACTOR),
         ("ULSD w/ additives", Fuel.TRACTOR),
         ("Diesel conditioner", Fuel.OTHER),
+        ("Diesel with conditioner", Fuel.TRACTOR),
         ("BioUlsdOff", Fuel.OTHER),
         ("DSL EXHST FLUID", Fuel.DEF),
         ("APU Diesel", Fuel.OTHER),
