@@ -21,7 +21,7 @@ def cell_line(cell: str | None) -> str:
     return re.sub(r"[\s\x00-\x1f\x7f]+", " ", cell).strip()[:LONGEST_TEXT]
 
 
-_IN_POWERS = re.compile(r"\d(?:[.,]\d+)?E\+?\d+", re.ASCII | re.IGNORECASE)
+_IN_POWERS = re.compile(r"\d(?:[.,]\d+E\+?|E\+)\d+", re.ASCII | re.IGNORECASE)
 _DIGITS_KEPT = 15
 """Digits of a number that a spreadsheet keeps; it writes zeros for the others."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from domain.database.connections import Connection
+from domain.fills.cells import is_rounded
 from domain.fills.fill_lists import FillList, list_fills
 from domain.fills.reviewing import Decision, decide
 from tests.domain.csv_files import CsvFile
@@ -270,6 +271,14 @@ def test_numbers_that_a_spreadsheet_has_rounded_name_no_purchase(
         ("101", None),
         ("102", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("number", "is_one"), [("4E+10", True), ("3,9E+10", True), ("3.9E10", True), ("4E1234", False), ("7e9", False)]
+)
+def test_a_number_with_an_e_in_it_is_not_rounded(number: str, is_one: bool) -> None:
+    """A spreadsheet writes a sign before the power, and a program a point. A code of letters and digits has neither."""
+    assert is_rounded(number) is is_one
 
 
 @pytest.mark.parametrize("is_known", [True, False])
