@@ -98,11 +98,17 @@ def _plain_numbers(written: str, cells: Sequence[Cell], empty: Any, *, is_amount
 
 
 _NOTHING = frozenset({"N/A", "#N/A", "NA", "N.A.", "NULL", "NONE", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}"})
+_NOW = re.compile(
+    r"YES|NO|TODAY|(?:JUST )?NOW|(?:ABOUT )?(?:AN?|\d{1,2}) ?(?:HOURS?|HRS?|H|MINUTES?|MINS?|M|SECONDS?|SECS?|S) AGO",
+    re.ASCII,
+)
+"""Words of a column such as `Updated` that say no other day than today."""
 
 
 def says_nothing(cell: Cell) -> bool:
-    """True for a mark that reports write in place of a missing number or day."""
-    return isinstance(cell, str) and cell.strip().upper() in _NOTHING
+    """True for a mark that reports write in place of a missing number or day, and for words for a time of today."""
+    text = cell.strip().upper() if isinstance(cell, str) else ""
+    return text in _NOTHING or _NOW.fullmatch(text) is not None
 
 
 def _text(cell: Cell) -> str:

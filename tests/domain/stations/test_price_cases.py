@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport
 from domain.files.profiles import Column, FileProfile
-from domain.files.reading import recognize
+from domain.files.reading import open_profiled, recognize
 from domain.stations.held_prices import held_prices
 from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
@@ -141,6 +143,16 @@ def test_retail_prices_reach_their_station(
     take(name)
 
     assert priced(connection) == retail
+
+
+@pytest.mark.parametrize(("updated", "refused"), [("2 hours ago", 0), ("Today", 0), ("Yes", 0), ("3 days ago", 1)])
+def test_words_for_a_time_of_today_refuse_no_price(csv_file: CsvFile, updated: str, refused: int) -> None:
+    path = csv_file("Brand,Store,City,State,Retail Price,Updated", f"Love's,305,Elkhart,IN,4.299,{updated}")
+    report = ImportReport()
+    profile = recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
+    with open_profiled(path, profile, PRICE_FIELDS, ZoneInfo("UTC"), report) as file:
+        assert len(list(file.records)) == 1 - refused
+    assert report.refused == refused
 
 
 def test_rows_of_other_products_are_passed_over_and_repeats_are_told(take: Take) -> None:
