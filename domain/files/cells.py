@@ -242,7 +242,11 @@ _FORMATS = (
     "%d-%b-%y",
     "%b %d, %Y",
     "%B %d, %Y",
+    "%B %d, %Y %I:%M %p",
+    "%b %d, %Y %I:%M %p",
     "%B %d, %Y %I:%M %p %z",
+    "%m/%d/%Y %I:%M %p %z",
+    "%m/%d/%Y %I:%M:%S %p %z",
 )
 
 
@@ -287,6 +291,12 @@ _STAMP = re.compile(
     r"(?P<clock>\d{1,2}:\d{2} [AP]M) (?P<zone>[ECMP][SD]T) (?P<day>[A-Z]{3,9} \d{1,2}, \d{4})(?!\d)", re.IGNORECASE
 )
 """A time of Love's, with a sentence behind it: `11:39 AM CST November 25, 2026. Copyright`."""
+_BEHIND_DAY = re.compile(
+    r"(?P<day>\d{1,2}/\d{1,2}/\d{4}|[A-Z]{3,9} \d{1,2}, \d{4})(?:,| at)?"
+    r" (?P<clock>\d{1,2}:\d{2}(?::\d{2})? [AP]M)(?: (?P<zone>[ECMP][SD]T))?",
+    re.ASCII | re.IGNORECASE,
+)
+"""A time as JavaScript writes it, `11/24/2026, 8:00:00 AM`, or with a zone: `11/24/2026 8:00 AM CST`."""
 _HOURS_BEHIND = dict(zip("ECMP", (5, 6, 7, 8), strict=True))
 """Hours of standard time behind UTC."""
 
@@ -300,11 +310,13 @@ _MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
 def _in_figures(text: str) -> str:
     """A time of a report without needless words: `September 9th, 2026 at 12 am`; the first of two days. Raises
     ValueError if it is too long to be one."""
-    if stamp := _STAMP.match(text):
-        zone = stamp["zone"].upper()
-        return f"{stamp['day']} {stamp['clock']} -{_HOURS_BEHIND[zone[0]] - (zone[1] == 'D'):02}00"
-    if len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
+    stamp = _STAMP.match(text)
+    if stamp is None and len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
         raise ValueError("is no date")
+    if stamp := stamp or _BEHIND_DAY.fullmatch(text):
+        zone = (stamp["zone"] or "").upper()
+        offset = f" -{_HOURS_BEHIND[zone[0]] - (zone[1] == 'D'):02}00" if zone else ""
+        return f"{stamp['day']} {stamp['clock']}{offset}"
     span = _SPAN.fullmatch(text)
     return _MIDNIGHT.sub("", _ORDINAL.sub("", span["first"] if span is not None and " " in text else text))
 

@@ -155,6 +155,17 @@ def test_words_for_a_time_of_today_refuse_no_price(csv_file: CsvFile, updated: s
     assert report.refused == refused
 
 
+@pytest.mark.parametrize(
+    "updated",
+    ["11/24/2026 8:00 AM CST", '"11/24/2026, 8:00:00 AM"', "11/24/2026 at 9:00 am EST", '"Nov 24, 2026 8:00 AM"'],
+)
+def test_times_of_updates_are_read(csv_file: CsvFile, updated: str) -> None:
+    path = csv_file("Brand,Store,City,State,Retail Price,Updated", f"Love's,305,Elkhart,IN,4.299,{updated}")
+    profile = recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
+    with open_profiled(path, profile, PRICE_FIELDS, ZoneInfo("America/Chicago"), ImportReport()) as file:
+        assert [one.values["effective_at"] for one in file.records] == [datetime(2026, 11, 24, 14, tzinfo=UTC)]
+
+
 def test_rows_of_other_products_are_passed_over_and_repeats_are_told(take: Take) -> None:
     assert sorted(row.line for row in take("ta_customer.csv").passed_rows) == [4, 6]
     assert [row.line for row in take("esso_cents.csv").passed_rows] == [6]
