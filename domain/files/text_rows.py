@@ -9,7 +9,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
 from operator import methodcaller
@@ -156,7 +156,8 @@ def _reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 
 _ENDS = "\r\n"
-_LEAST_ALIKE = 2
+_FEWEST_ROWS = 2
+"""Fewest rows, the heading included, that show how many cells a row has."""
 _CUT = "the file ends within this row, as if it was cut: import the whole file"
 _BELOW_TABLE = re.compile(
     r"\b(?:(?:sub)?totals?|sums?|averages?|page \d+|(?:printed|generated|exported|created) (?:by|on|at|\d)|run date"
@@ -173,22 +174,20 @@ class _Seen:
     width: int = 0
     all_quoted: bool = False
     """True once a row began with a quote: then a line without one is no row."""
-    last_width: int = 0
-    """The number of cells of the last row that is not empty."""
-    alike: int = 0
-    """The number of rows, up to the last one, that have as many."""
+    rows: int = 0
+    widths: set[int] = field(default_factory=set)
+    """The numbers of cells that rows of several cells have."""
 
-    def note(self, widths: Iterable[int], *, begins_with_quote: bool) -> None:
-        for width, same in itertools.groupby(filter(None, widths)):
-            self.width = max(self.width, width)
-            self.alike = len(list(same)) + (self.alike if width == self.last_width else 0)
-            self.last_width = width
+    def note(self, widths: Sequence[int], *, begins_with_quote: bool) -> None:
+        self.width = max(self.width, *widths)
+        self.rows += len(widths)
+        self.widths = (self.widths | set(widths)) - {0, 1}
         self.all_quoted = self.all_quoted or begins_with_quote
 
     def is_cut(self, width: int, line: str) -> bool:
         """True for the last line of a file that ends within a row: it has no end of a line, fewer cells than the rows
-        before, and no words of a line below a table."""
-        if line[-1] in _ENDS or not 1 < width < self.last_width or self.alike < _LEAST_ALIKE:
+        before, which all have as many, and no words of a line below a table."""
+        if line[-1] in _ENDS or not 1 < width < self.width or len(self.widths) != 1 or self.rows < _FEWEST_ROWS:
             return False
         return _BELOW_TABLE.search(line) is None
 
