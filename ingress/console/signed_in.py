@@ -164,7 +164,7 @@ def answer_signed_in(
     """Run the handler in a transaction, if the person is signed in and has one of the roles `by`. The transaction sees
     only the person's company, or for an operator, who looks after all companies, everything. `is_hidden`: for other
     roles the address does not exist. Raises Refused and whatever the handler raises, after rolling the transaction
-    back; Refused also for a part of a page that another person has loaded in this browser."""
+    back; Refused also for a part of a page that is older than the session."""
     console, token, now = console_of(request), read_cookie(request, SESSION), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         session = find_session(connection, token, now=now) if token is not None else None
