@@ -27,6 +27,9 @@ _COMMENT = re.compile(r"((?<=[+-]\d{4})|(?<=[+-]\d\d:\d\d))\s*\([^()]*\)$")
 _GREENWICH = re.compile(r"(?:UTC|GMT)\s*(?=[+-]\d\d:?\d\d$)", re.IGNORECASE)
 """JavaScript's words around an offset: `GMT-0600 (Central Standard Time)`."""
 
+_SHORT_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?\s*(?:[AP]M)?\s*(?:UTC|GMT)?\s*[+-])(\d{1,2})(?::(\d\d))?$", re.IGNORECASE)
+"""An offset such as `GMT-6` or `+0:00` behind a time."""
+
 _OFFSET = re.compile(r"\s*([+-]\d\d:?\d\d)$")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
 _NAMED_ZONE = re.compile(r"(?<=[\dM])\s+(?P<zone>[ECMP][SD]T)$", re.IGNORECASE)
@@ -162,6 +165,7 @@ def _moment_of_text(text: str) -> datetime | None:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(found[1]))
     if ":" not in text and "T" not in text:  # a day is no moment
         return None
+    text = _SHORT_OFFSET.sub(lambda found: f"{found[1]}{found[2]:>02}:{found[3] or '00'}", text)
     text = _GREENWICH.sub("", _COMMENT.sub("", text))
     named = _NAMED_ZONE.search(text)
     plain = _SPACED_ZONE.sub("", text) if named is None else text[: named.start()]
