@@ -135,8 +135,7 @@ FILL_FIELDS = RecordFields(
             "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
             "|Custom Vehicle/Asset ID|Customer Unit ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number"
             "|Tractor #|Tractor ID|Asset|Asset ID|Asset Number|Asset #|Equipment|Truck Unit|Asset Code|Unit Num"
-            "|Truck No"
-            "|Vehicle No|Equipment Number|Equipment ID|Power Unit"
+            "|Truck No|Vehicle No|Equipment Number|Equipment ID|Power Unit"
             "|Camion|Vehicule|Numero d'unite|No d'unite|No unite|Unite",
             other_values=_MEASURES,
         ),
