@@ -10,7 +10,7 @@ import typer
 from deploy.cli.arguments import AsJson, read_company_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, print_table, screen, show, show_sentence
-from deploy.cli.running import Host, settings_with
+from deploy.cli.running import Host, port_option, settings_with
 from deploy.cli.storing import transaction
 from domain.addresses import http_address
 from domain.settings import get_settings
@@ -38,12 +38,7 @@ def roads_serve(
         typer.Option("--data", metavar="DIR", help="Folder for the built roads, in `roads/`; .fuelroute unless set."),
     ] = None,
     host: Host = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", min=0, max=65535, metavar="N", help="Port to listen on; 8002 unless set, and 0 takes a free one."
-        ),
-    ] = None,
+    port: Annotated[int | None, port_option("Port to listen on; 8002 unless set, and 0 takes a free one.")] = None,
     threads: Annotated[
         int | None,
         typer.Option("--threads", min=1, metavar="N", help="Threads; one for each core unless set."),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -27,11 +27,15 @@ app = typer.Typer()
 log = get_logger(__name__)
 
 Host = Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")]
+
+
+def port_option(told: str, name: str = "--port") -> Any:
+    """The option of a command for a port to listen on."""
+    return typer.Option(name, min=0, max=65535, metavar="N", help=told)
+
+
 ConsolePort = Annotated[
-    int | None,
-    typer.Option(
-        "--console-port", min=0, max=65535, metavar="N", help="Port of the console; the one after the API's unless set."
-    ),
+    int | None, port_option("Port of the console; the one after the API's unless set.", "--console-port")
 ]
 
 
@@ -49,12 +53,7 @@ def up(
         typer.Option("--data", metavar="DIR", help="Folder for the database, logs and keys; .fuelroute unless set."),
     ] = None,
     host: Host = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", min=0, max=65535, metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."
-        ),
-    ] = None,
+    port: Annotated[int | None, port_option("Port to listen on; 8080 unless set, and 0 takes a free one.")] = None,
     console_port: ConsolePort = None,
     archive: Annotated[
         Path | None,
@@ -93,9 +92,7 @@ def up(
 @app.command()
 def ingress(
     host: Host = None,
-    port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, metavar="N", help="Port to listen on; 8080 unless set.")
-    ] = None,
+    port: Annotated[int | None, port_option("Port to listen on; 8080 unless set.")] = None,
 ) -> None:
     """Runs one process that answers HTTP: the API, the telematics feed and health checks."""
     from ingress.process import run
@@ -107,12 +104,7 @@ def ingress(
 @app.command()
 def console(
     host: Host = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port", min=0, max=65535, metavar="N", help="Port to listen on; the one after the API's unless set."
-        ),
-    ] = None,
+    port: Annotated[int | None, port_option("Port to listen on; the one after the API's unless set.")] = None,
 ) -> None:
     """Runs one process that serves the console: the pages for people in a browser."""
     from ingress.console.process import run
