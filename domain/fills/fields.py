@@ -240,8 +240,7 @@ FILL_FIELDS = RecordFields(
             "Total Amount Due|Amount Due|Net Amount|Net Cost|Net Total|Net of Discount|Amt|Final Amount|Final Amt"
             "|Amount Paid|Total Paid|Invoice Total|Total Amount|Transaction Amount|Total Cost|Total|Total Price"
             "|Amount|Fuel Cost|Fuel Amount|Cost|Ext. Price|Extended Price|Purchase Amount|Extended Amount"
-            "|Invoice Amount"
-            "|Line Total|Fuel Total|Total Fuel Amount|Total Due"
+            "|Invoice Amount|Line Total|Fuel Total|Total Fuel Amount|Total Due"
             "|Montant net|Montant total|Montant",
         ),
         _field(
