@@ -218,7 +218,7 @@ class _Poll:
             return one._replace(state="")
         except (LockNotAvailable, DeadlockDetected, QueryCanceled) as error:
             log.warning("price_sources.import_waits", source_id=self.source.id, error=str(error))
-            return one
+            return one if one.state == "failed" else one._replace(state="again")
         except FileNotFetched as error:
             return self._failed(file, tried, str(error))
         except FetchFailed:
@@ -231,7 +231,8 @@ class _Poll:
             log.exception("price_sources.import_failed", source_id=self.source.id, company_id=self.source.company_id)
             return self._failed(file, tried, "something failed on our side")
         self.files += taken
-        self.again = self.again or (taken and one.state == "failed")
+        # Also where the import is known already: the process may have died before it read the newer files again.
+        self.again = self.again or one.state in ("failed", "again")
         return tried._replace(state="taken")
 
     def _failed(self, file: ListedFile, tried: SeenFile, why: str) -> SeenFile:

@@ -3,20 +3,25 @@
 import os
 import re
 import time
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import asyncssh
 import pytest
 from cryptography.fernet import Fernet
+from psycopg.errors import LockNotAvailable
 
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
 from domain.needs import overdue
 from domain.stations import price_fetching, price_polling
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import poll_source
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import (
     SOURCE_SECRETS,
@@ -32,7 +37,7 @@ from domain.stations.price_sources import (
     remove_source,
     resume_source,
 )
-from tests.domain.stations.source_world import CONTACTS, HEADER, KEY, ROW, World, sftp_world
+from tests.domain.stations.source_world import CONTACTS, HEADER, KEY, ROW, World, polls, sftp_world
 from tests.factories import DOT, Fleet, make_fleet
 from tests.sftp_server import sftp_server, silent_server
 
@@ -243,6 +248,43 @@ def test_a_source_whose_file_kills_the_process_is_asked_less_often(
     monkeypatch.undo()
     watched.poll()
     assert (watched.source.failures, minutes_until_due()) == (0, 5)
+
+
+@pytest.mark.parametrize("trouble", ["none", "kill", "lock"])
+def test_an_older_file_that_is_taken_late_leaves_the_newer_prices(
+    watched: World, folder: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """Both files have prices of one moment."""
+
+    class Killed(BaseException):
+        """Nothing runs after it, as after SIGKILL."""
+
+    def fail_at(price: str, error: BaseException) -> None:
+        def store(connection: Connection, company_id: UUID, path: Path, *more: Any, **options: Any) -> PriceReport:
+            if price in path.read_text():
+                raise error
+            return store_price_file(connection, company_id, path, *more, **options)
+
+        monkeypatch.setattr(price_polling, "store_price_file", store)
+
+    for name, price, hours in (("older.csv", "3.599", 5), ("newer.csv", "3.499", 1)):
+        day = f"{watched.now:%m/%d/%Y}"
+        (folder / name).write_text(f"{HEADER[:-1]},Effective Date\n{ROW[:-1].replace('3.499', price)},{day}\n")
+        at = (watched.now - timedelta(hours=hours)).timestamp()
+        os.utime(folder / name, (at, at))
+    fail_at("3.599", LockNotAvailable() if trouble == "lock" else RuntimeError())
+    polls(watched)
+    assert watched.prices() == {"loves-305": 3.499}
+    monkeypatch.undo()
+    watched.now += timedelta(hours=2)
+    if trouble == "kill":
+        fail_at("3.499", Killed())
+    with pytest.raises(Killed) if trouble == "kill" else nullcontext():
+        watched.poll()
+    monkeypatch.undo()
+    watched.poll()
+
+    assert watched.prices() == {"loves-305": 3.499}
 
 
 def test_a_source_with_a_file_that_may_still_be_written_is_looked_at_again_soon(watched: World, folder: Path) -> None:
