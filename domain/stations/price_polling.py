@@ -167,7 +167,7 @@ class _Poll:
     def _seen_now(self, file: ListedFile, before: SeenFile | None) -> SeenFile:
         """The record of a file before it is read."""
         if before is not None and before.is_like(file.size_bytes, file.modified_at):
-            if before.state == "taken" and self.again:
+            if before.state == "taken" and self.again and file.size_bytes:
                 return before._replace(state="again")
             return before
         if before is None and self._is_old(file) and not self.source.was_listed:

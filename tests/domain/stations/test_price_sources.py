@@ -272,6 +272,7 @@ def test_an_older_file_that_is_taken_late_leaves_the_newer_prices(
         (folder / name).write_text(f"{HEADER[:-1]},Effective Date\n{ROW[:-1].replace('3.499', price)},{day}\n")
         at = (watched.now - timedelta(hours=hours)).timestamp()
         os.utime(folder / name, (at, at))
+    (folder / "newer.csv.csv").write_text("")  # it marks that the other one is whole
     fail_at("3.599", LockNotAvailable() if trouble == "lock" else RuntimeError())
     polls(watched)
     assert watched.prices() == {"loves-305": 3.499}
@@ -285,6 +286,7 @@ def test_an_older_file_that_is_taken_late_leaves_the_newer_prices(
     watched.poll()
 
     assert watched.prices() == {"loves-305": 3.499}
+    assert {one.state for one in watched.source.seen_files.values()} == {"taken"}
 
 
 def test_a_source_with_a_file_that_may_still_be_written_is_looked_at_again_soon(watched: World, folder: Path) -> None:
