@@ -170,8 +170,8 @@ class Vendor(ABC):
     receives: ClassVar[bool] = False
     """True if it understands requests to `POST /telematics/{connector}`."""
     counts_pages: ClassVar[bool] = False
-    """True if a cursor is the number of a page of the newest positions. After two faults in a row the first page is
-    next, so that one that always fails keeps no other away."""
+    """True if a cursor is the number of a page of the newest positions. After two faults in a row the page behind it is
+    next, and after a further one the first, so that one that always fails keeps no other away."""
     least_wait_seconds: ClassVar[float] = 5.0
     """Least wait between two polls, unless a page `has_more`."""
 

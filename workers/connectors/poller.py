@@ -81,6 +81,8 @@ class Poller:
         )
         self._is_doubted = leased.cursor_doubted
         self._has_given_up = False
+        self._has_left_out = False
+        """True once a page of this round was left out because it failed twice."""
         self._fruitful_at = time.monotonic()
         """When the cursor last brought something, or was given up."""
         self._rules = FeedRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
@@ -130,7 +132,10 @@ class Poller:
         taken = await self._stored(partial(self._take, page, self._due_at, now))
         if taken is None:
             return None
-        self._cursor, self._failures = page.cursor, 0
+        self._cursor = page.cursor
+        if page.vehicles or not self._has_left_out:  # else there was no further page, or there is no answer at all
+            self._failures = 0
+        self._has_left_out = self._has_left_out and page.cursor is not None
         count_fixes(taken.stored, taken.left_out)
         return page
 
@@ -171,7 +176,7 @@ class Poller:
         return page._replace(cursor=None)
 
     def _take(self, page: VendorPage, due_at: datetime, now: datetime, connection: Connection) -> StoredPage:
-        is_part = page.has_more and self._vendor.counts_pages
+        is_part = self._vendor.counts_pages and (page.has_more or self._has_left_out)
         return store_page(
             connection, self.leased, page, ends_fault=not is_part, due_at=due_at, rules=self._rules, now=now
         )
@@ -185,7 +190,8 @@ class Poller:
             if fault.retry_after_seconds is not None:
                 seconds = fault.retry_after_seconds + random.uniform(0, 1)  # noqa: S311
         elif self._vendor.counts_pages and self._failures:
-            self._cursor = None
+            self._has_left_out = self._failures == 1
+            self._cursor = str(int(self._cursor or 1) + 1) if self._has_left_out else None
         self._failures += 1
         now = clock.now()
         self._due_at = now + timedelta(seconds=seconds)

@@ -141,7 +141,7 @@ class EldGateway(Vendor):
         try:
             body = await self._ask(description, number, access, http)
         except VendorFault as fault:
-            if number > 1 and fault.status in _NO_SUCH_PAGE:
+            if description.page and number > 1 and fault.status in _NO_SUCH_PAGE:
                 return VendorPage([], [])
             raise
         return await http.read(lambda body: _page_of(description, body, number), body)

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import pytest
 
@@ -11,10 +11,11 @@ from domain.connectors.kinds.motive import Motive
 from domain.connectors.kinds.samsara import Samsara
 from domain.connectors.leases import ConnectorRow
 from domain.connectors.page_storage import StoredPage
-from domain.connectors.vendor import Access, Vendor, VendorFault, VendorHttp, VendorHurried, VendorPage
+from domain.connectors.vendor import Access, Vendor, VendorFault, VendorHttp, VendorHurried, VendorPage, VendorVehicle
 from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.settings import Settings
+from workers.connectors import poller as poller_module
 from workers.connectors.poller import Poller, _require_bounded
 
 
@@ -40,20 +41,38 @@ def test_a_cursor_that_cannot_be_kept_is_the_vendor_s_fault(cursor: str | None, 
         _require_bounded(page, 1)
 
 
-async def _asked(kind: type[Vendor], fault: VendorFault, polls: int) -> list[str | None]:
-    """The cursors of some polls of a vendor with five pages, whose third one fails."""
+_FAILED = VendorFault("it answered 500", status=500)
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """True for each stored page after which the connector works again."""
+    told: list[bool] = []
+
+    def store_page(*_: object, ends_fault: bool, **__: object) -> StoredPage:
+        told.append(ends_fault)
+        return StoredPage(0, Counter(), None)
+
+    monkeypatch.setattr(poller_module, "store_page", store_page)
+    monkeypatch.setattr(poller_module, "note_failure", lambda *_, **__: None)
+    return told
+
+
+async def _asked(kind: type[Vendor], fault: VendorFault, failing: Collection[int], polls: int) -> list[str | None]:
+    """The cursors of some polls of a vendor with five pages, some of which fail."""
     asked: list[str | None] = []
 
     class Pages(kind):  # type: ignore[misc, valid-type]
         async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
             asked.append(cursor)
             number = int(cursor or 1)
-            if number == 3:
+            if number in failing:
                 raise fault
-            return VendorPage([], [], str(number + 1) if number < 5 else None, number < 5)
+            units = [VendorVehicle(str(number))] if number < 6 else []
+            return VendorPage(units, [], str(number + 1) if number < 5 else None, number < 5)
 
     async def store(leased: ConnectorRow, work: Callable[[Connection], object]) -> Any:
-        return StoredPage(0, Counter(), None)
+        return work(cast(Any, None))
 
     row = ConnectorRow(new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", None, 1, None, 0, False, None)
     poller = Poller(row, Settings(), store)
@@ -64,16 +83,21 @@ async def _asked(kind: type[Vendor], fault: VendorFault, polls: int) -> list[str
 
 
 @pytest.mark.parametrize(
-    ("kind", "fault", "then"),
+    ("kind", "fault", "failing", "asked"),
     [
-        (Motive, VendorFault("it answered 500", status=500), [None, "2", "3", "3", None, "2", "3"]),
-        (Motive, VendorHurried("it asks to be asked less often", None), ["3"] * 7),
-        (Samsara, VendorFault("it answered 500", status=500), ["3"] * 7),
+        (Motive, _FAILED, [3], [None, "2", "3", "3", "4", "5", None, "2", "3", "3", "4"]),
+        (Motive, _FAILED, [1], [None, None, "2", "3", "4", "5", None, None, "2"]),
+        (Motive, _FAILED, [5], [None, "2", "3", "4", "5", "5", "6", None, "2"]),
+        (Motive, _FAILED, [3, 4], [None, "2", "3", "3", "4", None, "2", "3", "3", "4"]),
+        (Motive, _FAILED, range(1, 6), [None, None, "2", None, None, None]),
+        (Motive, VendorHurried("it asks to be asked less often", None), [3], [None, "2", *["3"] * 7]),
+        (Samsara, _FAILED, [3], [None, "2", *["3"] * 7]),
     ],
 )
 def test_a_page_that_always_fails_keeps_no_other_away(
-    kind: type[Vendor], fault: VendorFault, then: list[str | None]
+    kind: type[Vendor], fault: VendorFault, failing: Collection[int], asked: list[str | None], ends: list[bool]
 ) -> None:
     """Only where a cursor is the number of a page: any other is a place that must not be lost. A vendor that wants to
-    be asked less often would never come to its last pages."""
-    assert asyncio.run(_asked(kind, fault, 11)) == [None, "2", "3", "3", *then]
+    be asked less often would never come to its last pages. Without a page the connector does not work again."""
+    assert asyncio.run(_asked(kind, fault, failing, len(asked))) == asked
+    assert True not in ends or kind is Samsara
