@@ -14,7 +14,6 @@ from uuid import UUID
 
 import psycopg
 import redis
-from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.accounts import attempts, companies, sessions
@@ -25,7 +24,7 @@ from domain.burn.unseen_trips import EndedTrip, note_seen, unseen_trips
 from domain.compliance.recording import record_trip
 from domain.database import fence
 from domain.database.connections import Connection, Database
-from domain.database.health import is_away, is_servers_fault
+from domain.database.health import is_away, is_servers_fault, were_rows_held
 from domain.database.options import HOUSEKEEPING
 from domain.detention import detained
 from domain.driven_lanes import learning
@@ -144,7 +143,7 @@ def _is_no_fault(error: Exception) -> bool:
     Raises the error if a server is away, or its disk is full."""
     if is_servers_fault(error):
         raise error
-    if isinstance(error, (LockNotAvailable, DeadlockDetected)):
+    if were_rows_held(error):
         log.info("passes.rows_were_locked", error=str(error))
         return True
     return False

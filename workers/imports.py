@@ -9,10 +9,9 @@ from uuid import UUID
 
 import dramatiq
 import psycopg
-from psycopg.errors import LockNotAvailable
 
 from domain import clock
-from domain.database.health import is_away, is_servers_fault
+from domain.database.health import is_away, is_servers_fault, were_rows_held
 from domain.database.options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.ids import shown_id
@@ -140,7 +139,7 @@ def import_batch(
         if len(route_ids) > 1:
             log.warning("imports.batch_failed", routes=len(route_ids), exc_info=True)
             return _one_by_one(context, route_ids, wait)
-        if isinstance(error, LockNotAvailable):
+        if were_rows_held(error):
             log.warning("imports.route_locked", route_id=route_ids[0])
             return {}
         return _record_failure(context, route_ids[0], now)

@@ -6,10 +6,9 @@ from typing import Literal
 from uuid import UUID
 
 import dramatiq
-from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
-from domain.database.health import is_servers_fault
+from domain.database.health import is_servers_fault, were_rows_held
 from domain.database.visibility import EVERYTHING, of_companies
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.menu import find_choices
@@ -194,4 +193,4 @@ def _wait(context: Context) -> timedelta:
 def _is_no_fault(error: Exception) -> bool:
     """True if the database is away or full, or another transaction holds the route: no attempt is counted, and the work
     stays due."""
-    return is_servers_fault(error) or isinstance(error, (LockNotAvailable, DeadlockDetected))
+    return is_servers_fault(error) or were_rows_held(error)

@@ -6,7 +6,15 @@ import time
 from typing import Any, Protocol
 
 import psycopg
-from psycopg.errors import AdminShutdown, CannotConnectNow, CrashShutdown, DiskFull, PipelineAborted
+from psycopg.errors import (
+    AdminShutdown,
+    CannotConnectNow,
+    CrashShutdown,
+    DeadlockDetected,
+    DiskFull,
+    LockNotAvailable,
+    PipelineAborted,
+)
 
 from domain.telemetry.logs import get_logger
 
@@ -59,6 +67,11 @@ def is_servers_fault(error: BaseException) -> bool:
     """True if the error tells nothing of the work that met it: PostgreSQL is away, or its disk is full. The work stays
     due, however long that takes."""
     return is_away(error) or isinstance(error, DiskFull)
+
+
+def were_rows_held(error: BaseException) -> bool:
+    """True if another transaction held the rows, or waited for ours while we waited for its own: the work stays due."""
+    return isinstance(error, (LockNotAvailable, DeadlockDetected))
 
 
 def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:

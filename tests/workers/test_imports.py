@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
@@ -185,6 +186,22 @@ def test_a_restart_or_a_full_disk_counts_as_no_failed_attempt_of_the_routes(
     with context.database.transaction() as connection:
         assert [route_row(connection, route_id).attempts for route_id in ids] == [0] * routes
     assert statuses(import_batch(context, ids)) == dict.fromkeys(ids, RouteStatus.DRAFT)
+
+
+@pytest.mark.parametrize("error", [LockNotAvailable, DeadlockDetected])
+def test_a_route_whose_rows_are_held_has_not_failed(
+    context: Context, stored_fleet: Fleet, now: datetime, monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]
+) -> None:
+    ids = push(context.database, stored_fleet, now, "A", "B")
+
+    def held(*_: Any, **__: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imports, "import_routes", held)
+        assert import_batch(context, ids) == {}
+    with context.database.transaction() as connection:
+        assert [route_row(connection, route_id).attempts for route_id in ids] == [0, 0]
 
 
 def test_a_job_without_routes_does_nothing(context: Context) -> None:
