@@ -203,6 +203,10 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         expect(page.get_by_text("Your answer was sent.")).to_be_visible()
         assert sent == [f"{service.url}{link}"], "its own page is closed by now"
         assert page.evaluate("localStorage.length") == 0
+        keep_answer(page, f"{link[:-8]}{'A' * 8}", page.evaluate(READ_ANSWER))  # of a trip whose link shows nothing now
+        page.goto(link)
+        expect(page.get_by_text("Your answer could not be taken. Call your dispatcher.")).to_be_visible()
+        assert page.evaluate("localStorage.length") == 0
         page.get_by_text("I fueled").click()
         page.get_by_label("Gallons bought").fill("88.5")
         page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('no space is left') } }")

@@ -97,7 +97,7 @@
     });
     if (answer.status === 404) {
       keep(name, []);
-      if (!isOwn) return;
+      if (!isOwn) return show("kept", "failed");
       location.reload();
     }
     const isTaken = answer.type === "opaqueredirect";
