@@ -89,6 +89,21 @@ def test_a_text_that_no_catalogue_has_is_said_in_english() -> None:
     assert Words(Language.FRENCH).say("Nobody wrote {this}", this="that") == "Nobody wrote that"
 
 
+PLAIN = re.compile(r"[\n !-_a-}¡£¥§¿ÄÅÆÇÉÑÖØÜßàäåæèéìñòöøùü]*")
+"""Texts in the alphabet of text messages (GSM 03.38), as far as our languages have it."""
+SAID_IN_MESSAGES = re.compile(r".*/(message_text|directions|ways_out|arrival_prices|first_plan|words)\.py")
+
+
+@pytest.mark.parametrize("language", [Language.SPANISH, Language.FRENCH])
+def test_a_message_needs_only_the_characters_of_plain_text_messages(language: Language) -> None:
+    """One other character takes more than half of the room from each part of a text message."""
+    said = {one.id for one in texts() if any(SAID_IN_MESSAGES.fullmatch(path) for path, _ in one.locations)}
+    translations = [text for one in stored_catalogue(language) if one.id in said for text in forms(one.string)]
+
+    assert len(translations) > 40
+    assert [text for text in translations if not PLAIN.fullmatch(text)] == []
+
+
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_a_message_is_recognized_by_its_opening(language: Language) -> None:
     """Corrections and cuts know a stored text's language by it alone."""
