@@ -193,7 +193,7 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
     stop = answered.stop(given.sequence)
     if answered.answers >= MOST_ANSWERS_OF_TRIP:
         raise ImpossibleAnswer(text_to_say("Too many answers came for this trip: call your dispatcher."))
-    told_at = believed_time(given.told_at, since=answered.generated_at, now=now)
+    told_at = believed_time(given, since=answered.generated_at, now=now)
     is_late = answered.is_over_for(link) or _is_outdated(connection, link, given, answered.station_id, told_at)
     until = _left_out_until(given, stop, answered, link, now) if not is_late else None
     _store(connection, link, given, answered, stop, told_at=told_at, is_late=is_late, until=until, now=now)

@@ -50,14 +50,16 @@ class GivenAnswer:
     price_per_gallon: float | None = None
     told_at: datetime | None = None
     """When he answered, by the phone's clock."""
+    sent_at: datetime | None = None
+    """When the phone sent the answer, by the same clock."""
     place: Point | None = None
     """The place of the phone."""
 
 
 def read_given_answer(form: Mapping[str, str], units: Units = US_UNITS) -> GivenAnswer:
     """Reads the fields of the form: `key`, `plan`, `stop` and `kind`; `reason` of a refusal; `volume`, `percent` and
-    `price` of a purchase, in the driver's units; `at`, `latitude` and `longitude` of the phone. Raises
-    ImpossibleAnswer."""
+    `price` of a purchase, in the driver's units; `at`, `sent`, `latitude` and `longitude` of the phone.
+    Raises ImpossibleAnswer."""
     kind = _choice(AnswerKind, form.get("kind", ""), text_to_say("Say whether you go there, have fueled, or cannot."))
     reason, gallons, percent, price = None, None, None, None
     if kind is AnswerKind.REFUSED:
@@ -74,12 +76,18 @@ def read_given_answer(form: Mapping[str, str], units: Units = US_UNITS) -> Given
         fill_percent=percent,
         price_per_gallon=price,
         told_at=_moment(form.get("at", "")),
+        sent_at=_moment(form.get("sent", "")),
         place=_place(form.get("latitude", ""), form.get("longitude", "")),
     )
 
 
-def believed_time(told_at: datetime | None, *, since: datetime, now: datetime) -> datetime | None:
-    """The time by the phone's clock, where it can be true: since the plan was made, and not in the future."""
+def believed_time(given: GivenAnswer, *, since: datetime, now: datetime) -> datetime | None:
+    """The time of the answer, where it can be true: since the plan was made, and not in the future. A phone's clock may
+    be wrong by hours, so the phone says, too, when it sent the answer: only the time between both counts."""
+    told_at = given.told_at
+    if told_at is not None and given.sent_at is not None and given.sent_at >= told_at:
+        waited = given.sent_at - told_at
+        return now - waited if waited <= now - since else None
     return told_at if told_at is not None and since <= told_at <= now + FASTEST_CLOCK else None
 
 

@@ -126,6 +126,14 @@ def test_an_answer_that_another_phone_kept_does_not_undo_what_the_driver_said_si
     assert trip.take(answer(older, 12), after=22 * MINUTE).outcome == "taken", "he said it since"
 
 
+def test_a_refusal_from_a_phone_with_a_slow_clock_is_no_older_than_the_answer_before_it(trip: AnsweredTrip) -> None:
+    """The first answer seems to be older than the plan, so it counts from when it came; the second is believed."""
+    slow = trip.now - 3 * HOUR
+    trip.take(trip.given(told_at=slow + HOUR, sent_at=slow + HOUR), after=HOUR)
+    refused = trip.refused(told_at=slow + 3.5 * HOUR, sent_at=slow + 3.5 * HOUR)
+    assert trip.take(refused, after=3.5 * HOUR).outcome == "taken"
+
+
 def test_a_purchase_that_another_phone_kept_has_been_made(trip: AnsweredTrip) -> None:
     trip.take(trip.refused(told_at=trip.now + 10 * MINUTE), after=10 * MINUTE)
     given = trip.given(AnswerKind.FUELED, told_at=trip.now + 5 * MINUTE)

@@ -14,7 +14,7 @@ from domain.languages.units import Units
 from domain.lifecycle import AnswerKind, RefusalReason
 
 PLAN = new_id()
-FIELDS = ("key", "plan", "stop", "kind", "reason", "volume", "percent", "price", "at", "latitude", "longitude")
+FIELDS = ("key", "plan", "stop", "kind", "reason", "volume", "percent", "price", "at", "sent", "latitude", "longitude")
 
 
 def form(**fields: str) -> dict[str, str]:
@@ -111,13 +111,27 @@ def test_a_time_and_a_place_that_cannot_be_are_left_away(at: str, latitude: str,
     assert (read.told_at, read.place) == (None, None)
 
 
-def test_the_phones_time_is_believed_from_the_plan_until_now() -> None:
-    now = datetime(2026, 11, 26, 12, tzinfo=UTC)
-    since, minute = now - timedelta(hours=1), timedelta(minutes=1)
-    for told, expected in (
-        (now - minute, True),
-        (now + minute, True),
-        (now + 6 * minute, False),
-        (since - minute, False),
-    ):
-        assert (believed_time(told, since=since, now=now) is not None) is expected
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+SINCE = NOW - 60 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("told", "sent", "believed"),
+    [
+        (NOW - MINUTE, None, NOW - MINUTE),
+        (NOW + MINUTE, None, NOW + MINUTE),
+        (NOW + 6 * MINUTE, None, None),
+        (SINCE - MINUTE, None, None),
+        (NOW - 190 * MINUTE, NOW - 180 * MINUTE, NOW - 10 * MINUTE),
+        (NOW + 190 * MINUTE, NOW + 200 * MINUTE, NOW - 10 * MINUTE),
+        (NOW - 61 * MINUTE, NOW, None),
+        (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), None),
+        (NOW - MINUTE, NOW - 2 * MINUTE, NOW - MINUTE),
+    ],
+)
+def test_the_time_that_an_answer_waited_counts_whatever_the_phone_s_clock_says(
+    told: datetime, sent: datetime | None, believed: datetime | None
+) -> None:
+    written = {"at": told.isoformat(), **({"sent": sent.isoformat()} if sent is not None else {})}
+    assert believed_time(read_given_answer(form(**written)), since=SINCE, now=NOW) == believed
