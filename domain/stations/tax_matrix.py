@@ -82,13 +82,21 @@ def matrix_taxes(
         state, rate = plain_state(name), cells[matrix.diesel].strip("$ ")
         line, values = taxes.setdefault(state, (row.line, {"state": state, "valid_from": matrix.first_day.isoformat()}))
         field, rate = "surcharge_per_gallon" if is_surcharge else "rate_per_gallon", "0" if rate == "-" else rate
-        if values.setdefault(field, rate) != rate:
+        if not _is_same_rate(values.setdefault(field, rate), rate):
             changed[state] = line
             report.reject(row.line, f"{name} has another rate, {values[field]}: add both by hand with their first days")
     for state, line in changed.items():
         del taxes[state]
         report.reject(line, f"{state} has two rates")
     return iter(taxes.values())
+
+
+def _is_same_rate(one: str, other: str) -> bool:
+    """Tell if both texts are one number: `.21` is `0.2100`."""
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
 
 
 def _texts(row: Row) -> list[str]:
