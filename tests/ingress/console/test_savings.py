@@ -5,7 +5,7 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from html import unescape
 from typing import Any
 from uuid import UUID
@@ -18,8 +18,11 @@ from domain.accounts.policy import Policy
 from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.lifecycle import Role
+from domain.savings.report import NO_PLANS, Week
+from domain.savings.spans import Span
 from domain.savings.statements import make_statement
 from domain.settings import Settings
+from ingress.console.pages.money.savings import whole_weeks
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 from tests.ingress.console.conftest import Browser, Fields, OwnConsole, World, words
@@ -138,11 +141,18 @@ def test_the_company_s_target_is_a_line_and_a_sentence(world: World, fleet: Flee
     assert "target" not in words(owner.look("/savings", **NOVEMBER))
     with world.database.transaction() as connection:
         set_policy(connection, fleet.company_id, Policy(savings_target_per_week=20), DOT)
-    page = owner.look("/savings", **NOVEMBER)
+    page = owner.look("/savings", **{**NOVEMBER, "to": "2026-11-23"})
     assert 'class="target"' in page
-    assert "The target is $20.00 a week. 1 of 4 whole weeks reached it." in words(page)
+    assert "The target is $20.00 a week. 1 of 3 whole weeks reached it." in words(page)
     assert 'class="target"' not in owner.look("/savings", environment="sandbox", **NOVEMBER)
     assert 'class="target"' not in owner.look("/savings/plans", **NOVEMBER)
+
+
+@pytest.mark.parametrize(("today", "over"), [(9, 1), (8, 0), (28, 3), (31, 3)])
+def test_a_week_that_is_not_over_neither_reaches_the_target_nor_misses_it(today: int, over: int) -> None:
+    span = Span(date(2026, 11, 1), date(2026, 11, 24), "America/Chicago")
+    weeks = [Week(day, NO_PLANS) for day in span.weeks]
+    assert len(whole_weeks(weeks, span, date(2026, 11, 1) + timedelta(days=today - 1))) == over
 
 
 @pytest.mark.usefixtures("three_plans")

@@ -2,7 +2,7 @@
 behind each figure; and both as CSV files."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
@@ -33,7 +33,7 @@ from domain.wording import sentence
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
-from ingress.console.report_choices import address_with, named_spans, span_of
+from ingress.console.report_choices import address_with, named_spans, span_of, today_of
 from ingress.console.savings_chart import PLOT, draw_prices, draw_savings
 from ingress.console.signed_in import Page
 
@@ -188,11 +188,10 @@ def _target(page: Page, wanted: _Wanted) -> float:
     return read_company(page.connection, page.company_id).savings_target_per_week
 
 
-def _whole_weeks(weeks: list[Week], span: Span) -> list[Week]:
-    """The weeks of the span from Monday to Sunday."""
-    return [
-        week for week in weeks if week.first_day.weekday() == 0 and week.first_day + timedelta(days=6) <= span.last_day
-    ]
+def whole_weeks(weeks: list[Week], span: Span, today: date) -> list[Week]:
+    """The weeks of the span from Monday to Sunday that are over."""
+    week_days, last_day = timedelta(days=6), min(span.last_day, today - timedelta(days=1))
+    return [week for week in weeks if week.first_day.weekday() == 0 and week.first_day + week_days <= last_day]
 
 
 def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) -> dict[str, Any]:
@@ -202,7 +201,7 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) 
         "weeks": weeks,
         "chart": draw_savings(weeks, target=target),
         "target": target,
-        "whole_weeks": (whole := _whole_weeks(weeks, wanted.span)),
+        "whole_weeks": (whole := whole_weeks(weeks, wanted.span, today_of(page))),
         "weeks_on_target": sum(float(week.figures.saved) >= target for week in whole),
         "plot": PLOT,
         "total": total_of(weeks),
