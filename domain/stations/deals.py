@@ -5,6 +5,7 @@ Each import is one transaction and adds a row to `price_sets`, so that a plan kn
 
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from uuid import UUID
@@ -65,7 +66,8 @@ class DealFileRow(DealRow, frozen=True):
         check_unit(self.currency, self.unit, self.net_price)
 
 
-_DEAL_KEY = RowKey(["company_id"], ["station_id", "brand", "valid_from"])
+_OF_PLACE = ("station_id", "brand", "valid_from")
+_DEAL_KEY = RowKey(["company_id"], _OF_PLACE)
 
 
 def store_deal_rows(
@@ -85,10 +87,11 @@ def store_deal_rows(
     require_company(connection, company_id)
     report = ImportReport()
     rows = read_rows(path, DealFileRow, report, progress=progress)
-    read = list(_within_quota(without_repeats(rows, report, "station_id", "brand", "valid_from")))
+    read = list(_within_quota(rows))
     named = (line.row.station_id for line in read if line.row.station_id is not None)
     judge = PriceJudge(connection, now=now, believe=believe, option=unit, stations=named)
-    lines = _told_deals(read, judge, report)
+    told = _told_deals(read, judge, report)  # first: the next row of a place may be the right one
+    lines = without_repeats(told, report, *_OF_PLACE)
     columns = DealRow.__struct_fields__
     absent = stage_rows(
         connection,
@@ -163,10 +166,11 @@ _DEALS_NOW = Statement(
 
 
 def _within_quota(lines: Iterable[FileRow[DealFileRow]]) -> Iterator[FileRow[DealFileRow]]:
-    """The rows. Raises TooManyDeals at the first one beyond the limit of a company."""
-    most = get_settings().deals_per_company
-    for count, line in enumerate(lines, 1):
-        if count > most:
+    """The rows. Raises TooManyDeals at the first deal beyond the limit of a company. Repeats do not count."""
+    most, deals, deal_of = get_settings().deals_per_company, set(), attrgetter(*_OF_PLACE)
+    for line in lines:
+        deals.add(deal_of(line.row))
+        if len(deals) > most:
             raise TooManyDeals(most)
         yield line
 

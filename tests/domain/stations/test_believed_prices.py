@@ -57,9 +57,9 @@ def load(connection: Connection, csv_file: CsvFile, now: datetime) -> Load:
 @pytest.fixture
 def deal(connection: Connection, fleet: Fleet, csv_file: CsvFile, now: datetime) -> Load:
     def run(
-        row: str, header: str = "station_id,brand,discount_per_gallon,net_price", believe: bool = False
+        *rows: str, header: str = "station_id,brand,discount_per_gallon,net_price", believe: bool = False
     ) -> ImportReport:
-        return store_deal_rows(connection, fleet.company_id, csv_file(header, row), now=now, believe=believe)
+        return store_deal_rows(connection, fleet.company_id, csv_file(header, *rows), now=now, believe=believe)
 
     return run
 
@@ -187,6 +187,16 @@ def test_a_deal_that_nobody_gets_is_refused_until_somebody_has_looked(
     assert deal(row, believe=True).created == 1
 
 
+def test_a_refused_deal_is_no_repeat(connection: Connection, deal: Load, now: datetime) -> None:
+    known(connection, now)
+
+    report = deal(",Pilot,,39.9", ",Pilot,,3.1", ",Pilot,,3.2")
+
+    assert report.created == 1
+    assert list(rejected(report)) == [2, 4]
+    assert rejected(report)[4] == "brand 'Pilot' is already on line 3"
+
+
 @pytest.mark.parametrize("row", ["known 1,,0.50,", "known 1,,,3.2", ",Pilot,0.6,", ",Pilot,,3.1", "new,,0.3,"])
 def test_usual_deals_are_stored(connection: Connection, deal: Load, now: datetime, row: str) -> None:
     known(connection, now)
@@ -200,11 +210,11 @@ def test_deals_in_canada_are_told_in_us_dollars_a_gallon(
     load("a,A,Pilot,Winnipeg,MB,49.9,-97.1,1.999")
     unit = "station_id,discount_per_gallon,currency,unit"
 
-    assert deal("a,1.849", "station_id,net_price").created == 1
-    assert rejected(deal("a,0.05", "station_id,discount_per_gallon")) == {
+    assert deal("a,1.849", header="station_id,net_price").created == 1
+    assert rejected(deal("a,0.05", header="station_id,discount_per_gallon")) == {
         2: "0.050 may be US dollars a gallon or CAD a litre: say its currency and unit"
     }
-    assert deal("a,0.05,CAD,L", unit).updated == 1
+    assert deal("a,0.05,CAD,L", header=unit).updated == 1
     (row,) = (
         named(connection)
         .execute("SELECT discount_per_gallon FROM deals WHERE company_id = %s", (fleet.company_id,))
