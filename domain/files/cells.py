@@ -105,10 +105,13 @@ _NOW = re.compile(
 """Words of a column such as `Updated` that say no other day than today."""
 
 
-def says_nothing(cell: Cell) -> bool:
-    """True for a mark that reports write in place of a missing number or day, and for words for a time of today."""
+def says_nothing(cell: Cell, *, has_marks: bool) -> bool:
+    """True for the dash of a spreadsheet in place of a zero, `-` or `$-`. `has_marks`: also for a mark that reports write
+    in place of a missing number or day, and for words for a time of today."""
     text = cell.strip().upper() if isinstance(cell, str) else ""
-    return text in _NOTHING or _NOW.fullmatch(text) is not None
+    if _DASH.fullmatch(text) is not None:
+        return True
+    return has_marks and (text in _NOTHING or _NOW.fullmatch(text) is not None)
 
 
 def _text(cell: Cell) -> str:
@@ -138,6 +141,7 @@ _WITH_COMMA = re.compile(r"0,\d+|(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,6})
 _CURRENCY = r"(?:US\$|CA?\$|\$|USD|CAD)"
 _LONGEST_NUMBER = 40
 _AROUND = re.compile(rf"^{_CURRENCY}|{_CURRENCY}$")
+_DASH = re.compile(rf"{_CURRENCY}?\s*-")
 
 
 _SHORT_NUMBER = 20

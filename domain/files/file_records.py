@@ -300,7 +300,7 @@ def _value(reader: FieldReader, cell: Cell, number: int, empty: Any, faults: _Fa
     try:
         return reader.convert(cell)
     except ValueError as error:
-        if reader.has_marks and says_nothing(cell):
+        if says_nothing(cell, has_marks=reader.has_marks):
             return empty
         faults.add(number, f"{reader.column}: {cell_text(cell)[:60]!r} {error}")
         return cell_text(cell)

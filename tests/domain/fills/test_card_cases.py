@@ -1054,6 +1054,19 @@ def test_a_whole_number_that_a_program_has_given_a_decimal_is_the_number(csv_fil
     assert (fill.card_last_four, fill.unit_number, fill.transaction_number) == ("7890", "101", "10051")
 
 
+def test_a_dash_in_place_of_a_zero_is_no_fault(csv_file: CsvFile) -> None:
+    """Excel writes zeros so into CSV files, where a column has its format Accounting (`$-`) or Comma (`-`). Each such
+    row was refused, also those of a card without fees."""
+    path = csv_file(
+        "Date,Unit,State,Product,Gallons,Amount,Fees,Discount,GST",
+        '11/21/2026,7,IL,ULSD,100.0, $350.00 , $-   , -   ," $-   "',
+        "11/21/2026,8,IL,ULSD,100.0, $-   ,-,-,-",
+    )
+    found = read(path)
+    assert [one[3:] for one in found.fills] == [(100.0, 350.0)]
+    assert found.refused == {3: "the amount is missing, and so is the price"}
+
+
 def test_a_further_sheet_with_purchases_is_told(tmp_path: Path) -> None:
     """A workbook with a sheet for each truck: those of the second truck were left out without a word."""
     book = openpyxl.Workbook()
