@@ -139,6 +139,8 @@ def stream_at(
         first = await look()
         if first.status_code != 200 or viewer is None:
             return first
+        if request.method == "HEAD":  # events without a body would hold up whoever uses the connection next
+            return Response(media_type="text/event-stream")
         console = console_of(request)
         session, owner = read_cookie(request, SESSION) or "", await console.owner_of(request)
         events = console.streams.events(

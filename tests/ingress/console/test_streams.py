@@ -95,6 +95,16 @@ def test_a_stream_sends_changes_without_being_asked(world: World, queue: JobQueu
         assert '<a href="/queues/plans/waiting">2</a>' in text
 
 
+def test_the_head_of_a_stream_keeps_no_connection(world: World, queue: JobQueue) -> None:
+    """A proxy gives the connection to the next request, of whomever: that one would wait until the stream ends."""
+    browser = world.browser(Role.OPERATOR)
+    for _ in range(MOST_OF_SESSION + 1):
+        head = browser.head("/queues/stream", timeout=60)
+        assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    with streaming(browser) as events:
+        assert next(events)[0] == "figures", "no place of a stream is taken"
+
+
 def test_the_top_line_shows_new_alerts_and_their_end(world: World, queue: JobQueue, redis: OwnRedis) -> None:
     with streaming(world.browser(Role.OPERATOR)) as events:
         assert "No worker serves imports" in next(events)[1]
