@@ -8,7 +8,6 @@ from contextlib import suppress
 from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.database.health import is_away
@@ -19,6 +18,7 @@ from ingress.api.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused
 from ingress.api.rate_limits import Allowance
 from ingress.api.request import REQUEST, Answer, Request
 from ingress.api.services import Services
+from ingress.http.allowed_methods import allowed_methods
 from ingress.http.fair_queue import CapacityTimeout
 from ingress.http.problems import KINDS, PROBLEM_TYPE, ApiError, MagicError, document_of
 from ingress.http.request_labels import measured_as
@@ -198,20 +198,11 @@ def _in_our_words(error: HTTPException | CapacityTimeout, scope: Scope) -> ApiEr
             headers={"Retry-After": "1"},
         )
     if error.status_code == 405:
-        allowed = _methods_of(scope["app"].routes, scope["path"])
+        allowed = allowed_methods(scope)
         return ApiError("method_not_allowed", f"This address takes {allowed}.", headers={"Allow": allowed})
     if error.status_code == 404:
         return ApiError("not_found", "There is nothing at this address: see /docs.")
     return ApiError("validation_error", str(error.detail), errors=[])
-
-
-def _methods_of(routes: list[BaseRoute], path: str) -> str:
-    """Every method of an address: each method is a route of its own."""
-    methods: set[str] = set()
-    for route in routes:
-        if isinstance(route, Route) and route.path_regex.match(path):
-            methods |= route.methods or set()
-    return ", ".join(sorted(methods))
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from domain.wording import sentence
 from ingress.console.browser import BadForm, TooLarge, TooSlow
 from ingress.console.console import console_of
 from ingress.console.downloads import TooManyDownloads
+from ingress.http.allowed_methods import allowed_methods
 from ingress.http.fair_queue import CapacityTimeout
 
 log = get_logger(__name__)
@@ -104,10 +105,14 @@ async def _answer_unknown_address(request: Request, error: Exception) -> Respons
     """The page for an address that does not exist. A caller may ask for many of them, so each waits for a thread of the
     pages."""
     refused = not_found()
-    if isinstance(error, HTTPException) and error.status_code == 405:
+    is_known = isinstance(error, HTTPException) and error.status_code == 405
+    if is_known:
         refused = Refused(405, "This address takes no such request", "Go back to a page and try again from there.")
     console = console_of(request)
-    return await console.pages.run(await console.owner_of(request), partial(refusal, request, refused))
+    response = await console.pages.run(await console.owner_of(request), partial(refusal, request, refused))
+    if is_known:  # RFC 9110 asks for it, section 15.5.6
+        response.headers["Allow"] = allowed_methods(request.scope)
+    return response
 
 
 async def _answer_nobody(_: Request, __: Exception) -> Response:

@@ -35,20 +35,24 @@ def app(settings: Settings) -> Iterator[Starlette]:
     console.jobs.client.close()
 
 
+def asked(app: Starlette, method: str, path: str, **headers: str) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        # an error that reaches the server would end the connection: it fails the test
+        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
+        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
+            return await client.request(method, path, headers=headers)
+
+    return asyncio.run(ask())
+
+
 def answer_to(app: Starlette, error: Exception, **headers: str) -> httpx.Response:
     """The console's answer where a page raises the error."""
 
     async def fail(_: Request) -> Response:
         raise error
 
-    async def ask() -> httpx.Response:
-        # an error that reaches the server would end the connection: it fails the test
-        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
-        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
-            return await client.get("/fails", headers=headers)
-
     app.router.routes.insert(0, Route("/fails", fail))
-    return asyncio.run(ask())
+    return asked(app, "GET", "/fails", **headers)
 
 
 @pytest.mark.parametrize(
@@ -88,15 +92,28 @@ def test_an_error_in_a_part_of_a_page_is_shown_on_top_and_leaves_the_rest(app: S
 
 
 def test_unknown_addresses_wait_for_capacity_as_pages_do(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
-        async with httpx.AsyncClient(transport=transport, base_url="http://console") as client:
-            return await client.get("/nowhere")
-
-    assert asyncio.run(ask()).status_code == 404
+    assert asked(app, "GET", "/nowhere").status_code == 404
 
     async def no_capacity(*_: object) -> Response:
         raise CapacityTimeout
 
     monkeypatch.setattr(app.state.console.pages, "run", no_capacity)
-    assert asyncio.run(ask()).status_code == 429
+    assert asked(app, "GET", "/nowhere").status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/sign-in", "GET, HEAD, POST"),
+        ("DELETE", "/keys", "GET, HEAD, POST"),  # the list and the form are two routes
+        ("POST", "/routes", "GET, HEAD"),
+        ("GET", "/sign-out", "POST"),
+        ("OPTIONS", "/healthz", "GET, HEAD"),
+        ("POST", "/static/console.css", "GET, HEAD"),
+    ],
+)
+def test_an_address_that_takes_no_such_request_says_which_it_takes(
+    app: Starlette, method: str, path: str, allowed: str
+) -> None:
+    answer = asked(app, method, path)
+    assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
