@@ -9,6 +9,7 @@ import pytest
 
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
+from ingress.console.browser import MAX_FILE_BYTES
 from tests.deploy.commands import commands
 from tests.deploy.containers.compose import built_in, our_services
 from tests.deploy.kubernetes.manifests import (
@@ -151,6 +152,14 @@ def test_the_way_in_leads_to_services(overlay: str) -> None:
     for to in hosts.values():
         assert to["port"]["name"] in {port["name"] for port in of_kind(overlay, "Service")[to["name"]]["spec"]["ports"]}
     assert [list(hosts)] == [tls["hosts"] for tls in public["spec"]["tls"]]
+
+
+@every_overlay
+def test_the_way_in_lets_pass_what_the_console_takes(overlay: str) -> None:
+    (public,) = of_kind(overlay, "Ingress").values()
+    most = public["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+
+    assert most == f"{MAX_FILE_BYTES >> 20}m"
 
 
 @every_overlay
