@@ -14,6 +14,8 @@ import yaml
 from deploy.embedded.servers import wheel_folder
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
+from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.importer import MOST_FILES
 from tests.conftest import as_superuser
 from tests.debian import program
 from tests.deploy.containers.compose import CONTAINERS, built_in, compose, our_services
@@ -57,6 +59,16 @@ def test_our_processes_have_no_rights_and_publish_no_port() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert "ports" not in service, name
         assert "container_name" not in service, f"{name} could not be scaled"
+
+
+def test_files_on_their_way_to_the_console_have_room() -> None:
+    """A tmpfs counts as memory of its container."""
+    (mount,) = our_services()["console"]["tmpfs"]
+    (megabytes,) = re.findall(r"size=(\d+)m", mount)
+    memory = our_services()["console"]["deploy"]["resources"]["limits"]["memory"]
+
+    assert int(megabytes) << 20 > MOST_FILES * MAX_FILE_BYTES
+    assert int(memory.removesuffix("M")) >= int(megabytes) + 512
 
 
 def test_the_servers_are_out_of_reach_for_the_proxy_and_strangers() -> None:

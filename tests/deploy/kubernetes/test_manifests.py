@@ -10,6 +10,7 @@ import pytest
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.importer import MOST_FILES
 from tests.deploy.commands import commands
 from tests.deploy.containers.compose import built_in, our_services
 from tests.deploy.kubernetes.manifests import (
@@ -170,6 +171,14 @@ def test_each_deployment_has_a_disruption_budget(overlay: str) -> None:
     ]
 
     assert sorted(chosen) == [[name] for name in sorted(of_kind(overlay, "Deployment"))]
+
+
+@every_overlay
+def test_files_on_their_way_to_the_console_evict_no_pod(overlay: str) -> None:
+    (tmp,) = [one for one in pods(overlay)["console"]["spec"]["volumes"] if one["name"] == "tmp"]
+
+    assert tmp == {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}
+    assert MOST_FILES * MAX_FILE_BYTES < 1 << 30
 
 
 @every_overlay
