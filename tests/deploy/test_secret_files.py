@@ -28,6 +28,8 @@ def test_every_setting_that_is_never_shown_comes_from_a_file_too(
 ) -> None:
     assert {name for name, field in Settings.model_fields.items() if not field.repr} <= set(VALUES)
     assert set(SECRETS) == set(VALUES)
+    readme = (Path(__file__).parents[2] / "deploy" / "README.md").read_text()
+    assert {name for name in VALUES if f"_{name.upper()}_FILE`" not in readme} == set()
     for name, value in VALUES.items():
         (tmp_path / name).write_text(f"{value}\n")
         monkeypatch.setenv(f"FUELROUTE_{name.upper()}_FILE", str(tmp_path / name))
