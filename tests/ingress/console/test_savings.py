@@ -90,6 +90,17 @@ def three_plans(send: Send, fleet: Fleet) -> list[UUID]:
     ]
 
 
+@pytest.mark.parametrize(("saved", "said"), [(31.5, "$31.50 less than"), (-31.5, "$31.50 more than")])
+def test_a_plan_that_can_only_buy_dear_fuel_is_said_to_cost_more(
+    world: World, fleet: Fleet, send: Send, now: datetime, saved: float, said: str
+) -> None:
+    route_id = send(fleet, saved, at=now)
+    browser = world.browser(Role.VIEWER, fleet)
+    assert f"{said} at the average price along each road" in words(browser.look("/"))
+    route = browser.look(f"/routes/{shown_id('rte', route_id)}")
+    assert f"{said} at the average price of the corridor" in words(route)
+
+
 @pytest.mark.usefixtures("three_plans")
 @pytest.mark.parametrize(
     ("by", "lines"),
