@@ -106,8 +106,8 @@ _NOW = re.compile(
 
 
 def says_nothing(cell: Cell, *, has_marks: bool) -> bool:
-    """True for the dash of a spreadsheet in place of a zero, `-` or `$-`. `has_marks`: also for a mark that reports write
-    in place of a missing number or day, and for words for a time of today."""
+    """True for the dash of a spreadsheet in place of a zero, `-` or `$-`. `has_marks`: also for a mark that reports
+    write in place of a missing number or day, and for words for a time of today."""
     text = cell.strip().upper() if isinstance(cell, str) else ""
     if _DASH.fullmatch(text) is not None:
         return True
