@@ -330,10 +330,13 @@ class FuelrouteWorker(Worker):
         """Returns the jobs that have not begun to their queues, and finishes running ones within `timeout`
         milliseconds. A job that takes longer is returned as well."""
         self._broker.is_stopping = True
+        not_begun: dict[str, list[Any]] = {}
         for item in iter_queue(self.work_queue):
-            with suppress(ConnectionClosed):
-                self.consumers[item.message.queue_name].requeue_messages([item.message])
+            not_begun.setdefault(item.message.queue_name, []).append(item.message)
             self.work_queue.task_done()
+        for queue_name, messages in not_begun.items():  # together: each call waits for a Redis that is silent
+            with suppress(ConnectionClosed):
+                self.consumers[queue_name].requeue_messages(messages)
         super().stop(timeout)
         self._stopped.set()
         self._watching.join()
