@@ -52,11 +52,12 @@ def remove_demo(transaction: Transaction, company_id: UUID, settings: Settings, 
     if settings.data.is_dir():
         removed = {"company_id": shown, "removed_at": utc_text(now)}
         write_private(demo_file(settings), json.dumps(removed, indent=2) + "\n")
-    erase_company(transaction, company_id, now=now)
-    with transaction() as connection:
-        stations = [] if _COMPANIES.all(connection) else _IN_SERVICE.all(connection, (_station_ids(),))
+    with transaction() as connection:  # first: without its company nobody finds a removal that broke off
+        is_alone = set(_COMPANIES.all(connection)) <= {company_id}
+        stations = _IN_SERVICE.all(connection, (_station_ids(),)) if is_alone else []
         if stations:
             set_stations_retired(connection, stations, ACTOR.with_reason("The demo was removed"), now=now)
+    erase_company(transaction, company_id, now=now)
     return Removed(shown, len(stations))
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
-from deploy.demo import HERE, run_demo
+from deploy.demo import HERE, removal, run_demo
 from deploy.demo.fleet import LivingFleet
 from deploy.demo.living import make_history
 from deploy.demo.office import make_statements
@@ -105,7 +106,7 @@ def assert_halts_fit(connection: Connection) -> None:
         assert stop.actual_arrival < bought_at < stop.actual_departure
 
 
-def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> None:
+def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(data=tmp_path, database_url=database.url)
     with database.transaction() as connection:
         company_id = create_company(connection, Policy(name="Prairie Demo Freight", time_zone="America/Chicago"))
@@ -168,8 +169,15 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
         priced = "SELECT count(*) FROM stations WHERE priced_at = %s"
         assert named(connection).execute(priced, (NOW + timedelta(days=2),)).fetchone() == (760,)
 
-    removed = remove_demo(database.transaction, company_id, settings, now=NOW)
-    assert removed.stations > 700
+    monkeypatch.setattr(removal, "erase_company", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        remove_demo(database.transaction, company_id, settings, now=NOW)
+    monkeypatch.undo()
+    with database.transaction() as connection:
+        in_service = "SELECT count(*) FROM stations WHERE retired_at IS NULL"
+        assert named(connection).execute(in_service).fetchone() == (0,), "without the company nobody would go on"
+        assert demo_company(connection, settings) == company_id
+    remove_demo(database.transaction, company_id, settings, now=NOW)
     assert json.loads((tmp_path / "demo.json").read_text())["removed_at"] == "2027-01-01T00:30:00Z"
     with database.transaction() as connection:
         for table in (
