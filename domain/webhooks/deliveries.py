@@ -357,15 +357,17 @@ def _reason_to_disable(
 
 _RELEASE = Command(
     "UPDATE webhook_deliveries SET claimed_until = NULL, retry_at = %s"
-    " WHERE endpoint_id = %s AND number = ANY(%s) AND status = 'pending' AND claimed_until IS NOT NULL"
+    " WHERE endpoint_id = %s AND number = ANY(%s) AND status = 'pending' AND claimed_until = ANY(%s)"
 )
 
 
 def release_claims(
     connection: Connection, endpoint_id: UUID, claimed: Sequence[DeliveryClaim], *, now: datetime
 ) -> None:
-    """Gives up claims whose attempts were cut off, so that another worker sends them at once."""
-    _RELEASE.execute(connection, (now, endpoint_id, [one.number for one in claimed]))
+    """Gives up claims whose attempts were cut off, so that another worker sends them at once. A claim that ran out may
+    be another worker's by now, and stays."""
+    numbers, untils = [one.number for one in claimed], list({one.until for one in claimed})
+    _RELEASE.execute(connection, (now, endpoint_id, numbers, untils))
 
 
 # --- Due -------------------------------------------------------------------------------------------------------
