@@ -63,6 +63,9 @@ class Fault(NamedTuple):
     wait_seconds: float = 0
 
 
+STOOD_STILL = Fault("the worker stood still until its claim had run out")
+"""The fault of an attempt that was not begun, since another worker may have taken the step by then."""
+
 _CLAIM_ATTEMPTS = 4
 """One attempt fits into a claim even with a slow resolver, a slow database and clocks that differ."""
 

@@ -25,7 +25,7 @@ from domain.database.statements import Command, NotNull, Statement
 from domain.lifecycle import Environment
 from domain.magic_values import LATE_MESSAGE, named
 from domain.messages.driver_links import with_fresh_link, with_masked_link
-from domain.messages.gateways import Fault, claim_time, give_text
+from domain.messages.gateways import STOOD_STILL, Fault, claim_time, give_text
 from domain.messages.in_cab import InCabTarget, connector_account, hand_over_in_cab
 from domain.messages.message_text import corrected
 from domain.messages.new_messages import earlier_messages
@@ -216,9 +216,6 @@ def _in_cab_target(connection: Connection, message: _Due, url: str) -> InCabTarg
 # --- Handed over -----------------------------------------------------------------------------------------------
 
 
-_STOOD_STILL = Fault("the worker stood still until its claim had run out")
-
-
 def hand_over(
     claimed: MessageClaim, settings: Settings, *, tell_time: Callable[[], datetime] = clock.now
 ) -> Fault | None:
@@ -229,7 +226,7 @@ def hand_over(
     with tracing.working("messages.hand_over", "client"):
         if claimed.in_cab is None:
             if tell_time() >= claimed.until:
-                return _STOOD_STILL
+                return STOOD_STILL
             return give_text(claimed.url, claimed.text, settings, claimed.recipients)
         return hand_over_in_cab(
             claimed.in_cab,
@@ -240,7 +237,7 @@ def hand_over(
             asked_at=claimed.queued_at,
             settings=settings,
             now=clock.now(),
-            before_sending=lambda: _STOOD_STILL if tell_time() >= claimed.until else None,
+            before_sending=lambda: STOOD_STILL if tell_time() >= claimed.until else None,
         )
 
 

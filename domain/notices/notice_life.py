@@ -4,11 +4,13 @@ stand in that order.
 A person gets a notice at most once: an attempt with an unknown end is never repeated. A gateway that refuses is asked
 again, with growing waits, for the recipients alone that have not taken the text."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import Contacts, UnreadableContact
@@ -16,7 +18,7 @@ from domain.claims import Claim, Retries
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Statement
-from domain.messages.gateways import Attachment, Fault, claim_time, give_text
+from domain.messages.gateways import STOOD_STILL, Attachment, Fault, claim_time, give_text
 from domain.messages.recipients import Recipients
 from domain.notices.quiet_hours import QuietHours
 from domain.savings.statements import read_statement_pdf
@@ -108,8 +110,13 @@ def _is_quiet(notice: _Due, now: datetime) -> bool:
 # --- Handed over -----------------------------------------------------------------------------------------------
 
 
-def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
-    """Gives the text to the gateway, outside any transaction. Returns None when the gateway took it."""
+def hand_over_notice(
+    claimed: NoticeClaim, settings: Settings, *, tell_time: Callable[[], datetime] = clock.now
+) -> Fault | None:
+    """Gives the text to the gateway, outside any transaction. Returns None when the gateway took it. A worker that
+    stood still gives nothing once its claim has run out: the end of the need may have been told by then."""
+    if tell_time() >= claimed.until:
+        return STOOD_STILL
     try:
         url = Contacts.of(settings).open(claimed.stored_url) or ""
     except UnreadableContact as error:

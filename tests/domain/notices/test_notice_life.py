@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from pydantic import SecretStr
@@ -23,6 +24,8 @@ from tests.jobs import jobs_of
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
 SENDER = {"company": "Acme", "console": "https://c"}
+SOON = NOW + timedelta(minutes=1)
+hand_over = partial(hand_over_notice, tell_time=lambda: NOW)
 KEY = "w1sC0B0Xc6b1Hf3nV2pQ7m9yJ4tK8uL5aZ0eR6dG3hI="
 
 
@@ -66,6 +69,16 @@ def test_an_attempt_that_was_cut_off_is_in_doubt_and_not_repeated(
     assert notices_of(connection, fleet.company_id) == [notice]
 
 
+def test_a_worker_that_stood_still_until_its_claim_ran_out_sends_nothing(
+    connection: Connection, fleet: Fleet, settings: Settings, gateway: Gateway
+) -> None:
+    claimed = replace(must(due(connection, fleet)), stored_url=gateway.url)
+    allowed = settings.model_copy(update={"message_allowed_hosts": "127.0.0.0/8"})
+    fault = hand_over_notice(claimed, allowed, tell_time=lambda: claimed.until)
+    assert gateway.received == []
+    assert settle_notice(connection, claimed, fault, now=claimed.until) == "pending", "nothing went out"
+
+
 def test_a_gateway_that_refuses_is_asked_again_for_hours(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
@@ -104,18 +117,18 @@ def test_a_time_out_on_an_open_connection_is_in_doubt(connection: Connection, fl
 
 
 def test_the_gateway_gets_the_text_by_the_rules_of_drivers_messages(settings: Settings, gateway: Gateway) -> None:
-    claimed = NoticeClaim(new_id(), gateway.url, "Title\nFirst line\nhttps://c/routes", 0, NOW, until=NOW)
-    inside = hand_over_notice(claimed, settings)
+    claimed = NoticeClaim(new_id(), gateway.url, "Title\nFirst line\nhttps://c/routes", 0, NOW, until=SOON)
+    inside = hand_over(claimed, settings)
     assert inside is not None
     assert "is not on the public internet" in inside.sentence
     assert gateway.received == []
 
     allowed = settings.model_copy(update={"message_allowed_hosts": "127.0.0.0/8"})
-    assert hand_over_notice(claimed, allowed) is None
+    assert hand_over(claimed, allowed) is None
     (received,) = gateway.received
     assert (received["title"], received["message"]) == ("Title", "First line\nhttps://c/routes")
     gateway.status = 500
-    refused = hand_over_notice(claimed, allowed)
+    refused = hand_over(claimed, allowed)
     assert refused == Fault("the gateway did not accept the message")
 
 
@@ -124,13 +137,13 @@ def test_a_request_without_an_answer_is_in_doubt_and_one_that_never_left_is_not(
 ) -> None:
     allowed = settings.model_copy(update={"message_allowed_hosts": "127.0.0.0/8"})
     claimed = must(due(connection, fleet))
-    away = hand_over_notice(replace(claimed, stored_url="json://127.0.0.1:9/"), allowed)
+    away = hand_over(replace(claimed, stored_url="json://127.0.0.1:9/"), allowed)
     assert settle_notice(connection, claimed, away, now=NOW) == "pending"
 
     later = NOW + timedelta(minutes=1)
     again = must(claim_notice(connection, fleet.company_id, claimed.notice_id, settings=settings, now=later))
     gateway.hangs_up = True
-    unanswered = hand_over_notice(replace(again, stored_url=gateway.url), allowed)
+    unanswered = hand_over(replace(again, stored_url=gateway.url), allowed)
     assert len(gateway.received) == 1
     assert settle_notice(connection, again, unanswered, now=later) == "doubtful"
 
@@ -141,12 +154,12 @@ def test_a_sealed_channel_is_opened_by_its_key_alone(
     subscribe(connection, fleet.company_id, url=gateway.url, contacts=Contacts(KEY))
     (row,) = connection.execute("SELECT url FROM notice_subscriptions WHERE company_id = %s", (fleet.company_id,))
     assert row[0].startswith("sealed:")
-    claimed = NoticeClaim(new_id(), row[0], "Title\nBody", 0, NOW, until=NOW)
+    claimed = NoticeClaim(new_id(), row[0], "Title\nBody", 0, NOW, until=SOON)
     allowed = settings.model_copy(update={"message_allowed_hosts": "127.0.0.0/8"})
-    fault = hand_over_notice(claimed, allowed)
+    fault = hand_over(claimed, allowed)
     assert fault is not None
     assert "sealed with another key" in fault.sentence
-    assert hand_over_notice(claimed, allowed.model_copy(update={"contact_key": SecretStr(KEY)})) is None
+    assert hand_over(claimed, allowed.model_copy(update={"contact_key": SecretStr(KEY)})) is None
 
 
 def test_a_test_needs_an_enabled_subscription_of_the_company(connection: Connection, fleet: Fleet) -> None:
