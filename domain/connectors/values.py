@@ -5,15 +5,14 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import msgspec
 
 from domain import clock
 from domain.connectors.vendor import UnreadableAnswer
+from domain.files.written_times import read_time
 
 Document = Any
 
@@ -23,33 +22,8 @@ _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 year 5138, as milliseconds in 1973."""
 
 _DOT_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/")
-_COMMENT = re.compile(r"((?<=[+-]\d{4})|(?<=[+-]\d\d:\d\d))\s*\([^()]*\)$")
-_GREENWICH = re.compile(r"(?:UTC|GMT)\s*(?=[+-]\d\d:?\d\d$)", re.IGNORECASE)
-"""JavaScript's words around an offset: `GMT-0600 (Central Standard Time)`."""
-
-_SHORT_OFFSET = re.compile(r"(:\d\d(?:\.\d+)?\s*(?:[AP]M)?\s*(?:UTC|GMT)?\s*[+-])(\d{1,2})(?::(\d\d))?$", re.IGNORECASE)
-"""An offset such as `GMT-6` or `+0:00` behind a time."""
-
-_OFFSET = re.compile(r"\s*([+-]\d\d:?\d\d)$")
-_SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
-_NAMED_ZONE = re.compile(r"(?<=[\dM])\s+(?P<zone>[ECMP][SD]T)$", re.IGNORECASE)
-_HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
-"""Hours of zones in North America, as in dates of e-mail (RFC 5322, 4.3). A zone counts as written, in any season."""
-_SHAPES = {"%d": r" ?\d\d?", "%b": "[A-Za-z]{3}", "%Y": r"\d{4}", "%p": "[AaPp][Mm]", " ": r"\s+"}
-_AMERICAN = {
-    form: re.compile(re.sub(r"%.| ", lambda part: _SHAPES.get(part[0], r"\d\d?"), form))
-    for day in ("%m/%d/%Y", "%m/%d/%y", "%b %d %Y", "%Y/%m/%d", "%Y-%m-%d")
-    for form in (f"{day} %H:%M:%S", f"{day} %H:%M", f"{day} %I:%M:%S %p", f"{day} %I:%M %p")
-}
-"""Forms of times without commas, most of them American, each with its shape: `strptime` takes a hundred times as long
-to refuse a text."""
-
-_GLUED_HALF = re.compile(r"(?<=\d)(?=[AP]M$)", re.IGNORECASE)
-_UNKNOWN_ZONE = re.compile(r":\d\d\s*(?!-0000)[A-Z(+-]", re.IGNORECASE)
-"""More behind a time than the reader of e-mail dates understands: it would pass the zone over."""
-
-_HALF_OF_DAY = re.compile(r"[\d\s][AP]M\b", re.IGNORECASE)
-"""A time with AM or PM, which the reader of e-mail dates would ignore."""
+_COMPACT = re.compile(r"\dT\d", re.IGNORECASE)
+"""A time without colons, such as `20261125T200607Z`."""
 
 _LONGEST_TEXT = 200
 
@@ -133,14 +107,12 @@ def moment_or_none(value: object, zone: tzinfo = UTC) -> datetime | None:
     """A time in vendors' spellings, in UTC: RFC 3339 and its relatives, a date of e-mail or of .NET, an American date,
     or a number since 1970 in seconds, milliseconds, microseconds or nanoseconds. A text without an offset is in `zone`.
     None for anything else."""
-    if isinstance(value, str) and ":" in value and (moment := _read_iso(value)) is not None and moment.tzinfo is UTC:
-        return moment  # most are
     try:
         moment = _moment_of_text(value.strip()) if isinstance(value, str) else _moment_of_number(value)
         if moment is None:
             return None
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError, TypeError, IndexError):
+    except (ValueError, OverflowError, OSError):
         return None
 
 
@@ -153,53 +125,14 @@ def _moment_of_number(value: object) -> datetime | None:
 
 
 def _moment_of_text(text: str) -> datetime | None:
-    """The moment in a text; None if it is none. Raises ValueError, TypeError or OverflowError for a broken one, which
-    `moment_or_none` turns into None."""
-    text = text.replace("\u202f", " ")  # JavaScript writes it before AM and PM
-    if not text.isascii() or len(text) > 64:
-        return None
-    if _NUMBER.fullmatch(text):
-        is_compact = len(text) == 14 and text.startswith("20")
-        return datetime.strptime(text, "%Y%m%d%H%M%S") if is_compact else _moment_of_number(text)
+    """The moment in a text; None if it is none. A day alone is none. Raises ValueError or OverflowError for a broken
+    one, which `moment_or_none` turns into None."""
+    if ":" in text or _COMPACT.search(text):
+        return read_time(text)
     if found := _DOT_NET.fullmatch(text):
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(found[1]))
-    if ":" not in text and "T" not in text:  # a day is no moment
-        return None
-    text = _SHORT_OFFSET.sub(lambda found: f"{found[1]}{found[2]:>02}:{found[3] or '00'}", text)
-    text = _GREENWICH.sub("", _COMMENT.sub("", text))
-    named = _NAMED_ZONE.search(text)
-    plain = _SPACED_ZONE.sub("", text) if named is None else text[: named.start()]
-    read = _read_iso(plain.upper()) or _read_american(plain)  # RFC 3339 has small letters, too
-    if read is not None and named is not None and read.tzinfo is None:
-        return read.replace(tzinfo=timezone(timedelta(hours=_HOURS[named["zone"].upper()])))
-    if read is None:
-        if _HALF_OF_DAY.search(text):
-            return None
-        read = parsedate_to_datetime(text)
-        if read.tzinfo is None and _UNKNOWN_ZONE.search(text):
-            return None
-    is_universal = text.endswith(("UTC", "GMT")) and read.tzinfo is None
-    return read.replace(tzinfo=UTC) if is_universal else read
-
-
-def _read_iso(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _read_american(text: str) -> datetime | None:
-    offset = _OFFSET.search(text)
-    if offset is not None:
-        read = _read_american(text[: offset.start()])
-        return read and read.replace(tzinfo=datetime.strptime(offset[1], "%z").tzinfo)
-    plain = _GLUED_HALF.sub(" ", text.replace(",", " "))
-    for form, shape in _AMERICAN.items():
-        if shape.fullmatch(plain):
-            with suppress(ValueError):
-                return datetime.strptime(plain, form)
-    return None
+    is_digits = text.isdigit() and len(text) == 14 and text.startswith("20")
+    return datetime.strptime(text, "%Y%m%d%H%M%S") if is_digits else _moment_of_number(text)
 
 
 def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from domain.files.excel_days import excel_moment
 from domain.files.profiles import Column, RecordField
 from domain.files.spreadsheets import Cell, number_as_name
+from domain.files.written_times import MOST_TIME_CHARACTERS, read_time
 
 MOST_VALUE_CHARACTERS = 400
 
@@ -232,28 +233,6 @@ def _without_sign(text: str) -> tuple[bool, str]:
     return False, text
 
 
-_FORMATS = (
-    "%m/%d/%Y",
-    "%m/%d/%y",
-    "%Y%m%d",
-    "%m-%d-%Y",
-    "%m/%d/%Y %H:%M",
-    "%m/%d/%Y %H:%M:%S",
-    "%m/%d/%Y %I:%M %p",
-    "%m/%d/%Y %I:%M:%S %p",
-    "%m/%d/%y %H:%M",
-    "%d-%b-%Y",
-    "%d-%b-%y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%B %d, %Y %I:%M %p",
-    "%b %d, %Y %I:%M %p",
-    "%B %d, %Y %I:%M %p %z",
-    "%m/%d/%Y %I:%M %p %z",
-    "%m/%d/%Y %I:%M:%S %p %z",
-)
-
-
 def _local_time(cell: Cell, date_format: str) -> datetime:
     """The written time, with its offset if it has one."""
     if isinstance(cell, datetime):
@@ -274,17 +253,10 @@ def written_time(text: str, date_format: str = "") -> datetime:
         return counted
     if date_format:
         raise ValueError(f"is no date like {date_format}")
-    if not (text.isdigit() and len(text) != 8):
-        try:
-            return datetime.fromisoformat(text)
-        except ValueError:
-            pass
-        for one in _FORMATS:
-            try:
-                return datetime.strptime(text, one)
-            except ValueError:
-                continue
-    raise ValueError("is no date: write it as 11/24/2026 or 2026-11-24")
+    read = read_time(text)
+    if read is None:
+        raise ValueError("is no date: write it as 11/24/2026 or 2026-11-24")
+    return read
 
 
 _SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH})\s*\S*\d\S*", re.IGNORECASE)
@@ -292,41 +264,26 @@ _SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH
 
 
 _STAMP = re.compile(
-    r"(?P<clock>\d{1,2}:\d{2} [AP]M) (?P<zone>[ECMP][SD]T) (?P<day>[A-Z]{3,9} \d{1,2}, \d{4})(?!\d)", re.IGNORECASE
+    r"(?P<clock>\d{1,2}:\d{2} [AP]M [ECMP][SD]T) (?P<day>[A-Z]{3,9} \d{1,2}, \d{4})(?!\d)", re.IGNORECASE
 )
 """A time of Love's, with a sentence behind it: `11:39 AM CST November 25, 2026. Copyright`."""
-_BEHIND_DAY = re.compile(
-    r"(?P<day>\d{1,2}/\d{1,2}/\d{4}|[A-Z]{3,9} \d{1,2}, \d{4})(?:,| at)?"
-    r" (?P<clock>\d{1,2}:\d{2}(?::\d{2})? [AP]M)(?: (?P<zone>[ECMP][SD]T))?",
-    re.ASCII | re.IGNORECASE,
-)
-"""A time as JavaScript writes it, `11/24/2026, 8:00:00 AM`, or with a zone: `11/24/2026 8:00 AM CST`."""
-_HOURS_BEHIND = dict(zip("ECMP", (5, 6, 7, 8), strict=True))
-"""Hours of standard time behind UTC."""
-
-_LONGEST_TIME = 100
-"""Most characters of a time in any spelling, with two days and their names."""
 
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
-_MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
 
 
 def _in_figures(text: str) -> str:
     """A time of a report without needless words: `September 9th, 2026 at 12 am`; the first of two days. Raises
     ValueError if it is too long to be one."""
-    stamp = _STAMP.match(text)
-    if stamp is None and len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
+    if (stamp := _STAMP.match(text)) is not None:
+        return f"{stamp['day']} {stamp['clock']}"
+    if len(text) > MOST_TIME_CHARACTERS:  # the patterns would try each division of it, for minutes
         raise ValueError("is no date")
-    if stamp := stamp or _BEHIND_DAY.fullmatch(text):
-        zone = (stamp["zone"] or "").upper()
-        offset = f" -{_HOURS_BEHIND[zone[0]] - (zone[1] == 'D'):02}00" if zone else ""
-        return f"{stamp['day']} {stamp['clock']}{offset}"
     span = _SPAN.fullmatch(text)
-    return _MIDNIGHT.sub("", _ORDINAL.sub("", span["first"] if span is not None and " " in text else text))
+    return _ORDINAL.sub("", span["first"] if span is not None and " " in text else text)
 
 
 def _moment(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
-    if isinstance(cell, str) and len(cell) <= _LONGEST_TIME:
+    if isinstance(cell, str) and len(cell) <= MOST_TIME_CHARACTERS:
         return _written_moment(cell, date_format, zone)
     return _moment_of(cell, date_format, zone)
 

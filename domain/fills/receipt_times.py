@@ -6,23 +6,10 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from domain.files.excel_days import ACCESS_DAY, MIDNIGHT, excel_moment, excel_time_of_day
+from domain.files.written_times import day_and_rest
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.local_times import zone_of
 
-_MONTH_NAMES = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC"
-_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), start=1)}
-_DAYS = [
-    re.compile(rf"{pattern}(?=$|[T ,])[T ,]*(?P<rest>.*)", re.ASCII | re.IGNORECASE)
-    for pattern in (
-        r"(?P<y>\d{4})[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})",
-        r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4}|\d{2})",
-        r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})",
-        r"(?P<d>\d{1,2})[- ](?P<month>[A-Z]{3})[A-Z]*\.?[- ,]+(?P<y>\d{4}|\d{2})",
-        r"(?:[A-Z]{3,9}, )?(?P<month>[A-Z]{3})[A-Z]*\.? (?P<d>\d{1,2}),? (?P<y>\d{4})",
-    )
-]
-"""Days in the spellings of cards, with the text after them: month first, unless the year comes first or the month is a
-word."""
 _TIME = re.compile(
     r"(\d{1,2})(?::| ?h ?)?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?(?:([AP])\.?M\.?)?", re.ASCII | re.IGNORECASE
 )
@@ -83,21 +70,11 @@ def _read_day(text: str) -> tuple[date, str] | str:
     counted = excel_moment(text)
     if counted is not None:
         return counted.date(), counted.strftime("%H:%M:%S")
-    for pattern in _DAYS:
-        match = pattern.fullmatch(text)
-        day = _date(match.groupdict()) if match is not None else None
-        if match is not None and day is not None:
-            return (day, match["rest"]) if 2000 <= day.year <= 2099 else f"the year {day.year} is out of range"
-    return f"the date is {text!r}: write it as 2026-11-24 or 11/24/2026" if text else "the date is missing"
-
-
-def _date(parts: dict[str, str | None]) -> date | None:
-    year = int(parts["y"] or 0)
-    month = _MONTHS.get((parts.get("month") or "").upper()) or int(parts.get("m") or 0)
-    try:
-        return date(year if year >= 100 else 2000 + year, month, int(parts["d"] or 0))
-    except ValueError:
-        return None
+    found = day_and_rest(text)
+    if found is None:
+        return f"the date is {text!r}: write it as 2026-11-24 or 11/24/2026" if text else "the date is missing"
+    day, rest = found
+    return (day, rest.lstrip("Tt ,")) if 2000 <= day.year <= 2099 else f"the year {day.year} is out of range"
 
 
 def _zone(name: str) -> tzinfo:

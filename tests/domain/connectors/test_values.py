@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain import clock
-from domain.connectors import values
 from domain.connectors.values import (
     is_false,
     moment_or_none,
@@ -67,6 +66,17 @@ SECONDS = int(MOMENT.timestamp())
         "2026-11-25 14:06:07 -6:00",
         "2026-11-25 20:06:07 UTC+0",
         "2026-11-25T14:06:07-06",
+        "11/25/2026 20:06:07Z",
+        "11-25-2026 20:06:07 Z",
+        "November 25, 2026 8:06:07 PM",
+        "25 Nov 2026 8:06:07PM",
+        "25-Nov-2026 16:06:07 AST",
+        "2026-11-25 08:06:07.000 PM",
+        "Wed Nov 25 2026 14:06:07 GMT-6",
+        "Wed Nov 25 14:06:07 GMT-06:00 2026",
+        "Wed Nov 25 22:06:07 +2 2026",
+        "25 Nov 2026 22:06:7 +02:00",
+        "Wed, 25 Nov 2026 20:06:07 +0000 (UTC)",
         f"/Date({SECONDS}000)/",
         f"/Date({SECONDS}000-0600)/",
         SECONDS,
@@ -85,24 +95,18 @@ def test_a_time_is_read_in_whatever_form_it_comes(written: object) -> None:
     assert moment_or_none(written) == MOMENT
 
 
-def test_the_half_of_the_day_is_never_passed_over() -> None:
-    """Dates of mail have none, so what reads those took 8 PM for 8 in the morning."""
-    assert moment_or_none("November 25, 2026 8:06:07 PM") is None
-    assert moment_or_none("25 Nov 2026 8:06:07PM") is None
-
-
 @pytest.mark.parametrize(
     "written",
     [
         "25 Nov 2026 14:06:07 PT",
         "Wed Nov 25 11:06:07 AKST 2026",
-        "Wed Nov 25 2026 14:06:07 GMT-6",
         "11/25/2026 2:06:07 PM (UTC-06:00)",
+        "25 Nov 2026 14:06:07 -0600 Chicago",
         "25 Nov 2026 14:06:07 (CST)",
     ],
 )
 def test_a_zone_that_is_not_understood_is_never_passed_over(written: str) -> None:
-    """The reader of e-mail dates leaves it out without a word, and the time was hours wrong."""
+    """A time without its zone is hours wrong."""
     assert moment_or_none(written) is None
 
 
@@ -121,13 +125,29 @@ def test_a_percentage_may_have_its_sign_and_false_may_be_a_text() -> None:
 
 def test_a_time_without_an_offset_is_in_the_zone_that_was_named() -> None:
     assert moment_or_none("2026-11-25 14:06:07", ZoneInfo("America/Chicago")) == MOMENT
-    assert moment_or_none("2026-11-25T20:06:07Z", ZoneInfo("America/Chicago")) == MOMENT
+    for written in ("2026-11-25T20:06:07Z", "Wed, 25 Nov 2026 20:06:07 -0000"):
+        assert moment_or_none(written, ZoneInfo("America/Chicago")) == MOMENT
     assert moment_or_none(SECONDS, ZoneInfo("America/Chicago")) == MOMENT
 
 
 @pytest.mark.parametrize(
     "written",
-    [None, True, "", "yesterday", "2026-11-25", "2026-13-01T00:00:00Z", "25:61", [], {}, 1e300, "1e999", "nan", "٣"],
+    [
+        None,
+        True,
+        "",
+        "yesterday",
+        "2026-11-25",
+        "OCT 5, 2026",
+        "2026-13-01T00:00:00Z",
+        "25:61",
+        [],
+        {},
+        1e300,
+        "1e999",
+        "nan",
+        "٣",
+    ],
 )
 def test_what_is_no_time_is_none(written: object) -> None:
     assert moment_or_none(written) is None
@@ -171,23 +191,6 @@ def test_a_document_with_a_number_out_of_range_is_read_and_one_that_is_none_is_r
     for body in (b"", b"<html>", b"[" * 100_000, b'{"a":' * 50_000, b"\xff\xfe", b"1" * 10_000):
         with pytest.raises(UnreadableAnswer):
             read_document("X", body, dict)
-
-
-_DAYS = ("11/25/2026", "1/2/26", "11/ 5/2026", "13/1/2026", "Nov  5, 2026", "nov 05, 2026,", "Sep 31, 2026", "1/2/026")
-_TIMES = ("20:06:07", "8:06:07 PM", "08:06 am", "8:6:7", "24:00", "12:60", "13:00 PM", "8:06:07  pm", "8:06:07PM")
-
-
-@pytest.mark.parametrize("between", [" ", "  ", ", ", ""])
-def test_the_shape_of_an_american_time_refuses_none_that_can_be_read(between: str) -> None:
-    def read(text: str, form: str) -> datetime | None:
-        try:
-            return datetime.strptime(text, form)
-        except ValueError:
-            return None
-
-    for text in (f"{day}{between}{time}" for day in _DAYS for time in _TIMES):
-        for form, shape in values._AMERICAN.items():
-            assert read(text, form) is None or shape.fullmatch(text) is not None
 
 
 def test_a_text_that_is_no_time_costs_little() -> None:
