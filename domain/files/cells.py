@@ -259,8 +259,10 @@ def written_time(text: str, date_format: str = "") -> datetime:
     return read
 
 
-_SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH})\s*\S*\d\S*", re.IGNORECASE)
-"""Two days: `11/26/2026 To 11/26/2026`. The first one counts."""
+_SPAN = re.compile(
+    r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH})\s*(?!\d\d?(?::?\d\d)?$)\S*\d\S*", re.IGNORECASE
+)
+"""Two days: `11/26/2026 To 11/26/2026`. The first one counts. `2026-11-26T08:00 -0600` has an offset."""
 
 
 _STAMP = re.compile(

@@ -160,6 +160,7 @@ def test_words_for_a_time_of_today_refuse_no_price(csv_file: CsvFile, updated: s
     [
         *("11/24/2026 8:00 AM CST", '"11/24/2026, 8:00:00 AM"', "11/24/2026 at 9:00 am EST", '"Nov 24, 2026 8:00 AM"'),
         *('"Tue, 24 Nov 2026 14:00:00 GMT"', "2026-11-24 9:00 AM EST", "24-Nov-26 14:00 Z"),
+        *("2026-11-24T11:00 -0300", "2026-11-24T11:00 -3", "11/24/2026-08:00 - 11/25/2026"),
     ],
 )
 def test_times_of_updates_are_read(csv_file: CsvFile, updated: str) -> None:
