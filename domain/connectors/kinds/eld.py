@@ -162,7 +162,8 @@ class EldGateway(Vendor):
         query = parse_qsl(given.get("query") or "", keep_blank_values=True)  # a name may come twice
         if description.page:
             query = [one for one in query if one[0] != description.page] + [(description.page, str(number))]
-        url = f"{access.url}?{urlencode(query)}" if query else access.url
+        mark = "&" if "?" in access.url else "?"
+        url = f"{access.url}{mark}{urlencode(query)}" if query else access.url
         return (await http.get(url, headers=headers)).body
 
 

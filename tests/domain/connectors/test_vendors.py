@@ -421,17 +421,18 @@ def test_a_gateway_s_address_keeps_its_slash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "asked"),
+    ("of_url", "query", "asked"),
     [
-        ("", "?page=2"),
-        ("usdot=1234567&page=9", "?usdot=1234567&page=2"),
-        ("include=gps&include=fuel&a=&q=x%20%26+y", "?include=gps&include=fuel&a=&q=x+%26+y&page=2"),
+        ("", "", "?page=2"),
+        ("", "usdot=1234567&page=9", "?usdot=1234567&page=2"),
+        ("", "include=gps&include=fuel&a=&q=x%20%26+y", "?include=gps&include=fuel&a=&q=x+%26+y&page=2"),
+        ("?usdot=1234567", "", "?usdot=1234567&page=2"),
     ],
 )
-def test_a_gateway_is_asked_with_every_part_of_its_query(query: str, asked: str) -> None:
+def test_a_gateway_is_asked_with_every_part_of_its_query(of_url: str, query: str, asked: str) -> None:
     credentials = {"api_key": "k", "query": query, "description": '{"page": "page", "pages": "/pages"}'}
     http = Answers([{"units": []}])
-    asyncio.run(EldGateway().poll("2", Access("http://vendor/units", credentials), http))
+    asyncio.run(EldGateway().poll("2", Access(f"http://vendor/units{of_url}", credentials), http))
     assert http.asked == [f"http://vendor/units{asked}"]
 
 
