@@ -46,6 +46,11 @@ _OF_TWO = re.compile(r"[\[\\\]^{|}~\U00010000-\U0010ffff]")
 """Characters that count as two in text messages."""
 
 
+def is_plain(text: str) -> bool:
+    """True if a text message needs no Unicode for the text."""
+    return _PLAIN.fullmatch(text) is not None
+
+
 def room_at_gateway(text: str, channel: str) -> int:
     """The most characters of the text that a gateway of this kind takes, before they are escaped. Apprise writes the
     first line end with two signs."""
@@ -53,7 +58,7 @@ def room_at_gateway(text: str, channel: str) -> int:
     if most is None:
         return len(text)
     if channel in _MOST_IN_UNICODE:
-        most = most if _PLAIN.fullmatch(text) else _MOST_IN_UNICODE[channel]
+        most = most if is_plain(text) else _MOST_IN_UNICODE[channel]
         most -= len(_OF_TWO.findall(text))
     if channel == "clicksend":  # it counts a line end as two characters
         most -= text.count("\n")

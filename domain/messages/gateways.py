@@ -31,7 +31,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, channel_of, gateway_of, is_mail
 from domain.accounts.name_lookups import NEXT_ADDRESS_AFTER_SECONDS, NoAddress, lookups
 from domain.addresses import literal_address
-from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat, room_at_gateway
+from domain.messages.chat_text import RENDER_PLAIN_TEXT, for_chat, is_plain, room_at_gateway
 from domain.messages.message_text import fitted
 from domain.messages.recipients import Recipients
 from domain.settings import Settings
@@ -357,7 +357,7 @@ def _ask_for_unicode(request: requests.PreparedRequest) -> None:
     text, asking = _UNICODE.get(_host_of(request), ("", {}))
     if asking and isinstance(request.body, str):
         fields = dict(parse_qsl(request.body, keep_blank_values=True))
-        if not fields.get(text, "").isascii():
+        if not is_plain(fields.get(text, "")):
             request.prepare_body({**fields, **asking}, None)
 
 

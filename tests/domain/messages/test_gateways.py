@@ -429,6 +429,7 @@ def answer_all(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
     return bodies
 
 
+@pytest.mark.parametrize("name", ["ਲੇਕਸਾਈਡ", "Love`s"])
 @pytest.mark.parametrize(
     ("url", "field", "asking"),
     [
@@ -437,14 +438,14 @@ def answer_all(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
     ],
 )
 def test_a_gateway_that_takes_plain_characters_alone_is_asked_for_unicode(
-    monkeypatch: pytest.MonkeyPatch, url: str, field: str, asking: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, url: str, field: str, asking: dict[str, str], name: str
 ) -> None:
     bodies = answer_all(monkeypatch, {})
     assert send(url, body="1. Lakeside & Son") is None
-    assert send(url, body="1. ਲੇਕਸਾਈਡ & Son") is None
+    assert send(url, body=f"1. {name} & Son") is None
 
     plain, other = (dict(parse_qsl(body)) for body in bodies)
-    assert other[field] == "Fuel plan\r\n1. ਲੇਕਸਾਈਡ & Son"
+    assert other[field] == f"Fuel plan\r\n1. {name} & Son"
     assert other == {**plain, field: other[field], **asking}
 
 
