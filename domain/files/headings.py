@@ -38,7 +38,7 @@ def heading_of(row: Row) -> Heading:
     if len(row.cells) > MOST_COLUMNS:
         raise UnreadableFile(f"line {row.line} has {len(row.cells):,} columns: a file may have {MOST_COLUMNS:,}")
     names = [cell_text(cell)[:_MOST_NAME_CHARACTERS] for cell in row.cells]
-    plain = [plain_name(name) for name in names]
+    plain = [plain_name(name) or name for name in names]  # `#` alone is a name
     seen: dict[str, int] = {}
     numbered = []
     for name, one in zip(names, plain, strict=True):

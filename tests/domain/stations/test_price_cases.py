@@ -145,6 +145,20 @@ def test_retail_prices_reach_their_station(
     assert priced(connection) == retail
 
 
+def test_a_column_without_a_name_hides_no_column_named_by_a_sign(
+    connection: Connection, fleet: Fleet, take: Take, tmp_path: Path
+) -> None:
+    """Both were called the same, so the numbers of the stores and the chain were lost where each line ends with a
+    delimiter."""
+    path = tmp_path / "ta.csv"
+    lines = (CASES / "ta_broker.csv").read_text().splitlines()
+    path.write_text("".join(f"{line},\n" for line in lines))
+
+    take(path)
+
+    assert net(connection, fleet) == {"T21": 3.699, "T319": 3.799, "T487": 3.649, "T912": 3.709}
+
+
 @pytest.mark.parametrize(("updated", "refused"), [("2 hours ago", 0), ("Today", 0), ("Yes", 0), ("3 days ago", 1)])
 def test_words_for_a_time_of_today_refuse_no_price(csv_file: CsvFile, updated: str, refused: int) -> None:
     path = csv_file("Brand,Store,City,State,Retail Price,Updated", f"Love's,305,Elkhart,IN,4.299,{updated}")
