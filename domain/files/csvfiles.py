@@ -351,7 +351,8 @@ class _Columns(NamedTuple):
         }
         if self.parts.places:
             texts = (cells[at].strip() for at in self.parts.places if at < width)
-            values[self.parts.field] = " ".join(filter(None, texts))
+            if whole := " ".join(filter(None, texts)):
+                values[self.parts.field] = whole
         return values
 
     def _says_nothing(self, cell: str) -> bool:

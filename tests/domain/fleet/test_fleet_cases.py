@@ -55,6 +55,15 @@ def test_drivers_by_first_and_last_name(connection: Connection, fleet: Fleet) ->
     assert drivers(connection, fleet)["D-77"].name == "José Peña"
 
 
+def test_empty_rows_of_a_spreadsheet_refuse_no_driver(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    """Below the drivers a spreadsheet may have hundreds. Beside first and last names each was refused for its name."""
+    path = csv_file("First Name,Last Name,Driver ID", "Ann,Lee,7", ",,", ",,8")
+
+    report = import_drivers(connection, fleet.company_id, path)
+
+    assert (report.created, rejected(report)) == (1, {4: "name: Required"})
+
+
 def test_lists_of_vendors_whose_name_for_a_truck_is_its_number(connection: Connection, fleet: Fleet) -> None:
     for name in ("fleetio_vehicles.csv", "motive_vehicles.csv", "geotab_assets.csv"):
         assert rejected(import_vehicles(connection, fleet.company_id, CASES / name)) == {}
