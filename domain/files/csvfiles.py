@@ -350,7 +350,7 @@ class _Columns(NamedTuple):
             if place < width and (cell := cells[place].strip()) and not self._says_nothing(cell)
         }
         if self.parts.places:
-            texts = (cells[at].strip() for at in self.parts.places if at < width)
+            texts = (armed(cells[at].strip()) for at in self.parts.places if at < width)
             if whole := " ".join(filter(None, texts)):
                 values[self.parts.field] = whole
         return values
@@ -362,9 +362,9 @@ class _Columns(NamedTuple):
     def why_passed_over(self, names: Sequence[str], cells: Sequence[str]) -> str:
         """The cell that tells that a row is passed over, in words; empty if none does."""
         told = (
-            (names[place], cells[place].strip())
+            (names[place], word)
             for place, words in self.passed_over
-            if place < len(cells) and cells[place].strip().casefold() in words
+            if place < len(cells) and (word := armed(cells[place].strip())).casefold() in words
         )
         return next((f"its {name} is {word}" for name, word in told), "")
 
