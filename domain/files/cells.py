@@ -34,7 +34,7 @@ def converter(
     """A function that turns a nonempty cell into the field's value. It raises ValueError, with a text that follows the
     cell. `has_commas`: the file writes a comma before decimals. `currency`: the one that its amounts name, or an empty
     text; an amount of another one cannot be read. None if a column names it."""
-    number = _number_with_comma if has_commas else _number
+    number = _number_with_comma if has_commas else written_number
     if field.kind == "amount" and currency is not None:
         number = partial(_number_in, currency, number)
     sign = -1.0 if column.is_negated else 1.0
@@ -148,7 +148,7 @@ _DASH = re.compile(rf"{_CURRENCY}?\s*-")
 _SHORT_NUMBER = 20
 
 
-def _number(cell: Cell) -> float:
+def written_number(cell: Cell) -> float:
     """A number in the spellings of spreadsheets and reports: `$1,234.50`, `(12.00)`, `12.00-`, `12.00 CR`,
     `1.234,50`."""
     if isinstance(cell, str) and len(cell) <= _SHORT_NUMBER and cell.isascii() and cell.replace(".", "", 1).isdigit():
@@ -218,7 +218,7 @@ def _number_with_comma(cell: Cell) -> float:
             raise ValueError("is thousands or decimals: other numbers have a comma before decimals")
         if cell.count(",") == 1:
             cell = _THREE_DECIMALS.sub(r"\g<0>0", cell)
-    return _number(cell)
+    return written_number(cell)
 
 
 def _without_sign(text: str) -> tuple[bool, str]:

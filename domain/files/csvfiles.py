@@ -6,6 +6,7 @@ as a text for spreadsheets, and reading removes the apostrophe again. Every cell
 import csv
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -15,8 +16,10 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
-from domain.contract.checking import Invalid, read_query
+from domain.contract.checking import Invalid, read_query, without_limits, without_none
+from domain.files.cells import first_currency, says_nothing, written_number, written_time
 from domain.files.column_names import heading_delimiter, named_rows, named_width
+from domain.files.day_order import DayOrder
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
 from domain.files.spreadsheets import (
     excel_text_rows,
@@ -279,6 +282,7 @@ def read_rows(
             f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
             f"its first line must name the columns: {', '.join(known)}"
         )
+    spelled = _Spelled(shape)
     for count, (line, cells) in enumerate(rows):
         if count >= MOST_FILE_ROWS:
             raise UnreadableFile(f"{path} has more than {MOST_FILE_ROWS:,} rows: divide it")
@@ -298,9 +302,48 @@ def read_rows(
         values |= {name: number_as_name(values[name]) for name in _NUMBERS_OF_THINGS & values.keys()}
         cleared = columns.clear(cells, values) if columns.clearable else _NO_COLUMNS
         try:
-            yield FileRow(line, read_query(values, shape), cleared, absent)
+            yield FileRow(line, spelled.row(values), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
+    spelled.refuse_days_first()
+
+
+class _Spelled(Generic[RowShape]):
+    """Reads rows whose numbers and days may be spelled as spreadsheets and people do: `$0.45`, `80,000`, `12/1/2026`.
+    The spelling of our exports goes first."""
+
+    def __init__(self, shape: type[RowShape]) -> None:
+        kinds = {one.encode_name: without_limits(without_none(one.type)[0]) for one in msgspec.structs.fields(shape)}
+        self._shape = shape
+        self._numbers = frozenset(name for name, kind in kinds.items() if kind is float)
+        self._days = {name: DayOrder(name) for name, kind in kinds.items() if kind is date}
+
+    def row(self, values: dict[str, str]) -> RowShape:
+        """The row. Raises Invalid."""
+        try:
+            return read_query(values, self._shape)
+        except Invalid:
+            return read_query(self._respelled(values), self._shape)
+
+    def _respelled(self, values: dict[str, str]) -> dict[str, str]:
+        """The values as our exports write them, as far as they can be read. A dash in place of a number is none."""
+        found = dict(values)
+        for name in self._numbers & values.keys():
+            if says_nothing(found[name], has_marks=False):
+                del found[name]
+            elif first_currency([found[name]]) in ("", "$"):  # another one has a column of its own
+                with suppress(ValueError):
+                    found[name] = repr(written_number(found[name]))
+        for name in self._days.keys() & values.keys():
+            self._days[name].note(found[name])
+            with suppress(ValueError):
+                found[name] = written_time(found[name]).date().isoformat()
+        return found
+
+    def refuse_days_first(self) -> None:
+        """Refuse the file with UnreadableFile if its days stand before the months."""
+        for order in self._days.values():
+            order.refuse()
 
 
 _NO_COLUMNS: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from domain.files.csvfiles import UnreadableFile
+from domain.files.reading_ends import UnreadableFile
 
 _IN_DIGITS = re.compile(r"\s*(\d{1,2})[/.-](\d{1,2})[/.-](?:\d{4}|\d{2})(?!\d)", re.ASCII)
 _MONTHS = 12

@@ -41,7 +41,7 @@ def dimensions(truck: Any) -> tuple[Any, ...]:
 def test_dimensions_and_cargo_are_imported_and_cleared(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     columns = "unit_number,height_feet,width_feet,length_feet,weight_pounds,axle_weight_pounds,axle_count,hazmat"
     import_vehicles(
-        connection, fleet.company_id, csv_file(columns, "101,13.5,8.5,72,80000,17000,5,yes", "102,-,,,46000,,2,no")
+        connection, fleet.company_id, csv_file(columns, '101,13.5,8.5,72,"80,000",17000,5,yes', "102,-,,,46000,,2,no")
     )
 
     stored = vehicles(connection, fleet)

@@ -15,7 +15,7 @@ from psycopg.errors import LockNotAvailable
 
 from domain.database.connections import Connection, Database
 from domain.database.options import SERVING
-from domain.files.csvfiles import ImportReport
+from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.settings import Settings
 from domain.stations import deals, price_files
 from domain.stations.deals import DealRow, TooManyDeals, delete_deal, store_deal, store_deal_rows
@@ -447,6 +447,25 @@ def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet:
     assert "valid_to is before valid_from" in rejected(report)[2]
     assert "valid_from" in rejected(report)[3]
     assert rejected(report)[6] == "station_id 'S1', valid_from '2026-07-01' is already on line 5"
+
+
+def test_days_and_amounts_may_be_written_as_a_spreadsheet_does(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    """An exported file that Excel has saved as CSV again: each of its rows was refused for its days."""
+    header = "station_id,discount_per_gallon,net_price,valid_from,valid_to"
+
+    def load(*rows: str) -> ImportReport:
+        return store_deal_rows(connection, fleet.company_id, csv_file(header, *rows), now=datetime.now(UTC))
+
+    assert counts(load("S1,0.25,,2026-01-01,2026-06-30", "S2,,3.389,2026-07-04,")) == (2, 0, 0)
+    assert counts(load("S1, $0.25 , $-   ,1/1/2026,6/30/26", "S2,-,$3.389 ,46207,")) == (0, 0, 2)
+    assert rejected(load("S1,CA$0.25,,1/1/2026,", 'S2,,"3,389",7/4/2026,')) == {
+        2: "discount_per_gallon: Expected a number",
+        3: "net_price: Expected a number < 100.0",
+    }
+    with pytest.raises(UnreadableFile, match="valid_from: '20/11/2026' has the day before the month"):
+        load("S1,0.25,,05/11/2026,", "S2,,3.389,20/11/2026,")
 
 
 def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_file: CsvFile, now: datetime) -> None:
