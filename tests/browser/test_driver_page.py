@@ -189,8 +189,8 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         phone.go_offline()
         page.get_by_role("button", name="I go there").click()
         expect(page.get_by_text("Your answer is kept on this phone.")).to_be_visible()
-        page.reload()
-        expect(page.locator(".place").first).to_have_text(third)
+        page.goto(f"{link}?l=en")
+        expect(page.locator(".place").first).to_have_text(third)  # not the plan that he had when he chose English
         page.get_by_role("button", name="I go there").click()
         page.wait_for_timeout(OFFLINE_MILLISECONDS)
         assert "going" not in answers_to(service, route_id)

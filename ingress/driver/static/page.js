@@ -39,7 +39,10 @@
     const old = document.getElementById("trip");
     const waits = fresh && old && isBusy(old, fresh);
     if (waits) tag = null;
-    else if (fresh && old && fresh.outerHTML !== old.outerHTML) old.replaceWith(fresh);
+    else if (fresh && old && fresh.outerHTML !== old.outerHTML) {
+      document.documentElement.lang = fresh.ownerDocument.documentElement.lang;  // that of a kept page may be another
+      old.replaceWith(fresh);
+    }
     askLater();
     return !waits;
   }

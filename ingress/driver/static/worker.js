@@ -1,5 +1,6 @@
 "use strict";
-// Shows the page as it was last seen when there is no connection, or the service fails. An expired page is forgotten.
+// Shows the page as it was last seen when there is no connection, or the service fails: one page of a trip is kept, in
+// the language in which it was seen last. An expired page is forgotten.
 const KEPT = "trips";
 const PATIENCE_MILLISECONDS = 8000;
 
@@ -9,13 +10,14 @@ self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim(
 async function fromNetwork(request) {
   const kept = await caches.open(KEPT);
   const answer = await fetch(request);
-  if (answer.ok && !answer.redirected) await kept.put(request.url, answer.clone());
-  if (answer.status === 404) await kept.delete(request.url, { ignoreSearch: true });  // in all languages
+  const isSeen = answer.ok && !answer.redirected;
+  if (isSeen || answer.status === 404) await kept.delete(request.url, { ignoreSearch: true });  // in all languages
+  if (isSeen) await kept.put(request.url, answer.clone());
   return answer;
 }
 
 async function newest(request) {
-  const kept = await (await caches.open(KEPT)).match(request.url);
+  const kept = await (await caches.open(KEPT)).match(request.url, { ignoreSearch: true });
   if (!kept) return fromNetwork(request);
   const late = new Promise((resolve) => setTimeout(() => resolve(kept), PATIENCE_MILLISECONDS));
   const usable = (answer) => (answer.ok || answer.status === 404 ? answer : kept);
