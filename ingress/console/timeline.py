@@ -119,8 +119,7 @@ def _answered(told: ToldAnswer) -> Event:
     kind = "warn" if answer.reason is not None and not answer.is_late else ""
     if answer.kind == AnswerKind.FUELED and seen.agrees_with(answer.gallons) is False:
         parts, kind = [*parts, "they disagree"], "warn"
-    told_at = answer.told_at or answer.answered_at
-    return Event(told_at, f"{_SAYS[AnswerKind(answer.kind)]} {answer.place}", "; ".join(parts), kind)
+    return Event(answer.at, f"{_SAYS[AnswerKind(answer.kind)]} {answer.place}", "; ".join(parts), kind)
 
 
 def _beside(seen: PurchaseSeen) -> Iterator[str]:

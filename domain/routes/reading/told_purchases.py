@@ -21,6 +21,10 @@ from domain.telematics.readings import read_levels
 _BEFORE, _BEHIND = timedelta(hours=6), timedelta(hours=2)
 """A truck's levels are compared from this long before an answer to this long behind it."""
 
+_ONE_VISIT, _ONE_DAY_EITHER_WAY = timedelta(hours=3), timedelta(hours=12)
+"""A purchase belongs to the visit whose answer is nearest to it. Those that are further away by no more than the first
+are of the same visit too; where the card tells the day alone, by no more than both."""
+
 GAUGE_GALLONS, GAUGE_SHARE = 15.0, 0.15
 """A gauge agrees with gallons that differ from its rise by at most the larger of the two: it shows whole percents."""
 
@@ -38,6 +42,10 @@ class StoredAnswer(NamedTuple):
     gallons: float | None
     fill_percent: float | None
     price_per_gallon: float | None
+
+    @property
+    def at(self) -> datetime:
+        return self.told_at or self.answered_at
 
 
 class PurchaseSeen(NamedTuple):
@@ -79,16 +87,24 @@ _ANSWERS = Statement(
 
 class _Bought(NamedTuple):
     station_id: NotNull[str]
+    bought_at: datetime
+    has_time: bool
     gallons: float
     paid_cents: int
+
+    def is_of_visit(self, answered_at: datetime, all_answered: Sequence[datetime]) -> bool:
+        """True if it was bought at the visit of this answer, and not at that of another answer to the station."""
+        nearest = min(abs(self.bought_at - at) for at in all_answered)
+        slack = _ONE_VISIT if self.has_time else _ONE_VISIT + _ONE_DAY_EITHER_WAY
+        return abs(self.bought_at - answered_at) <= nearest + slack
 
 
 _BOUGHT = Statement(
     _Bought,
-    "SELECT station_id, sum(gallons) AS gallons, sum(paid_cents)::bigint AS paid_cents FROM fills"
+    "SELECT station_id, bought_at, has_time, gallons, paid_cents FROM fills"
     " WHERE company_id = %s AND route_id = %s AND station_id = ANY(%s) AND counter_id IS NULL"
     " AND fuel IN ('tractor', 'unknown') AND currency = 'USD' AND NOT review && ARRAY['twice', 'corrected', 'reversal']"
-    " GROUP BY station_id",
+    " ORDER BY bought_at, id",
 )
 """Without rows that may tell of a purchase beside them, and wait for a person."""
 
@@ -123,16 +139,18 @@ def _seen(
     connection: Connection, tenant: Tenant, route_id: UUID, vehicle_id: UUID | None, fueled: Sequence[StoredAnswer]
 ) -> dict[UUID, PurchaseSeen]:
     ids = [one.station_id for one in fueled]
-    bought = {one.station_id: one for one in _BOUGHT.all(connection, (tenant.company_id, route_id, ids))}
+    bought = _BOUGHT.all(connection, (tenant.company_id, route_id, ids))
     places = {one.station_id: Point(one.latitude, one.longitude) for one in _STATIONS.all(connection, (ids,))}
     tank = _TANK.first(connection, (tenant.company_id, vehicle_id))
     capacity = (tank.fuel_tank_capacity_gallons if tank is not None else None) or DEFAULT_CAPACITY_GALLONS
     found = {}
     for one in fueled:
-        place, card = places.get(one.station_id or ""), bought.get(one.station_id or "")
-        risen = _risen_percent(connection, tenant, vehicle_id, place, one.told_at or one.answered_at)
+        risen = _risen_percent(connection, tenant, vehicle_id, places.get(one.station_id or ""), one.at)
         gauge = None if risen is None else round(capacity * risen / 100, 1) if risen >= PURCHASE_PERCENT / 2 else 0.0
-        found[one.id] = PurchaseSeen(gauge, *((card.gallons, card.paid_cents) if card is not None else (None, None)))
+        visits = [other.at for other in fueled if other.station_id == one.station_id]
+        card = [fill for fill in bought if fill.station_id == one.station_id and fill.is_of_visit(one.at, visits)]
+        told = (sum(fill.gallons for fill in card), sum(fill.paid_cents for fill in card)) if card else (None, None)
+        found[one.id] = PurchaseSeen(gauge, *told)
     return found
 
 

@@ -61,14 +61,27 @@ def test_a_row_that_may_be_the_same_purchase_is_not_added_to_it(
     assert seen(trip, fleet).agrees_with(60.0)
 
 
-def fill(trip: AnsweredTrip, fleet: Fleet, gallons: float, *waits_for: str) -> None:
+def test_each_of_two_visits_to_a_station_has_its_own_purchase(trip: AnsweredTrip, fleet: Fleet) -> None:
+    trip.connection.execute("UPDATE plans SET station_ids = '{LAKESIDE-1,LAKESIDE-1}' WHERE id = %s", (trip.plan_id,))
+    trip.take(trip.given(AnswerKind.FUELED, gallons=60.0), after=timedelta(hours=2))
+    trip.take(trip.given(AnswerKind.FUELED, sequence=1, gallons=80.0), after=timedelta(hours=12))
+    fill(trip, fleet, 60.5)
+    fill(trip, fleet, 81.0, after=timedelta(hours=11))
+
+    there, back = read_told_answers(trip.connection, fleet.live, trip.route_id, fleet.trucks[0])
+
+    assert (there.seen.card_gallons, there.seen.agrees_with(there.answer.gallons)) == (60.5, True)
+    assert (back.seen.card_gallons, back.seen.agrees_with(back.answer.gallons)) == (81.0, True)
+
+
+def fill(trip: AnsweredTrip, fleet: Fleet, gallons: float, *waits_for: str, after: timedelta = timedelta()) -> None:
     """A purchase at the station by the card, for 20,900 cents."""
     trip.connection.execute(
         "INSERT INTO fills (id, company_id, environment, profile, key, bought_at, time_zone, has_time, fuel, gallons,"
         " paid_cents, currency, station_id, route_id, vehicle_id, score, review)"
         " VALUES (%s, %s, 'live', 'p', %s, %s, 'UTC', true, 'tractor', %s, %s, 'USD', 'LAKESIDE-1', %s, %s, 100, %s)",
         (
-            *(new_id(), fleet.company_id, new_id().hex, trip.now, gallons, 20900 if gallons > 0 else -20900),
+            *(new_id(), fleet.company_id, new_id().hex, trip.now + after, gallons, 20900 if gallons > 0 else -20900),
             *(trip.route_id, fleet.trucks[0], list(waits_for)),
         ),
     )
