@@ -3,8 +3,8 @@
 Two lines of names stand above the rates and come again on each page; `Special` over `Diesel` is the fuel of trucks. A
 member has a line in US dollars a gallon, `U.S.`, and below it the same rates in Canadian dollars a litre. A further
 line, `KENTUCKY SurChg`, has its surcharge. `ALBERTA #14` points to a footnote, and `$-` is no tax. A member with two
-rates of one kind changed it within the quarter, and no column tells the day.
-tests/cases/taxes has a part of one."""
+rates of one kind changed it within the quarter, and no column tells the day. Its web page writes `KY (Surcharge)`, and
+nothing where the surcharge is of other fuels. tests/cases/taxes has a part of one."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from domain.stations.state_names import plain_state
 _FUEL = "special diesel"
 _QUARTER = re.compile(r"\b([1-4])(?:st|nd|rd|th)? ?Q(?:uarter)?,? ?(20\d\d)\b", re.IGNORECASE | re.ASCII)
 _FOOTNOTE = re.compile(r"\s*#\d+\s*$", re.ASCII)
-_SURCHARGE = re.compile(r"\s+surch(?:g|arge)$", re.IGNORECASE)
+_SURCHARGE = re.compile(r"\s+(?:surch(?:g|arge)|\(surcharge\))$", re.IGNORECASE)
 
 
 class TaxMatrix(NamedTuple):
@@ -80,6 +80,8 @@ def matrix_taxes(
             continue
         name, is_surcharge = _SURCHARGE.subn("", _FOOTNOTE.sub("", cells[0]))
         state, rate = plain_state(name), cells[matrix.diesel].strip("$ ")
+        if is_surcharge and not rate:
+            continue  # of other fuels
         line, values = taxes.setdefault(state, (row.line, {"state": state, "valid_from": matrix.first_day.isoformat()}))
         field, rate = "surcharge_per_gallon" if is_surcharge else "rate_per_gallon", "0" if rate == "-" else rate
         if not _is_same_rate(values.setdefault(field, rate), rate):

@@ -43,11 +43,15 @@ def test_a_matrix_copied_from_its_web_page_has_one_line_of_names(tmp_path: Path)
     copied.write_text(
         "4Q2026\nState / Province\tRate\tGasoline\tSpecial Diesel\n"
         "ONTARIO #5\tU.S.\t0.2490\t0.2490\n\tCan.\t0.0900\t0.0900\nATLANTIS\tU.S.\t0.1\t0.1\n"
+        "KY\tU.S.\t0.2600\t0.2330\nKY (Surcharge)\tU.S.\t\t0.1050\nIN\tU.S.\t0.37\t0.63\nIN (Surcharge)\tU.S.\t\t\n"
     )
 
     taxes, report = read(copied)
 
-    assert taxes == {"ON": TaxRow("ON", 0.249, date(2026, 10, 1))}
+    assert taxes == {
+        state: TaxRow(state, rate, date(2026, 10, 1), surcharge)
+        for state, rate, surcharge in (("ON", 0.249, 0), ("KY", 0.233, 0.105), ("IN", 0.63, 0))
+    }
     assert "state" in rejected(report)[5]
 
 
