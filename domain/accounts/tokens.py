@@ -29,6 +29,6 @@ def is_form_token(given: str, token: str) -> bool:
     return hmac.compare_digest(given[:_FORM_CHARACTERS].encode(errors="replace"), form_token(token).encode())
 
 
-def is_of_company(given: str, company_id: UUID) -> bool:
-    """False for the token of a form on a page of another company."""
-    return given[_FORM_CHARACTERS:] in ("", company_id.hex)
+def is_of_company(given: str, company_id: UUID | None) -> bool:
+    """False for the token of a form on a page of another company. `company_id` is that of `form_token`."""
+    return not given or given[_FORM_CHARACTERS:] == ("" if company_id is None else company_id.hex)

@@ -60,9 +60,10 @@ class Page:
     @property
     def chosen_company_id(self) -> UUID | None:
         """The company whose pages are shown; None if an operator has not chosen one. Raises Refused for a form, or a
-        part that updates itself, on a page of the company that was chosen before."""
+        part that updates itself, on a page from before this company was chosen."""
         chosen = self.session.company_id
-        if chosen is not None and not is_of_company(sent_form_token(self.request, self.form), chosen):
+        in_token = chosen if self.session.role is Role.OPERATOR else None
+        if chosen is not None and not is_of_company(sent_form_token(self.request, self.form), in_token):
             raise Refused(
                 409,
                 "You have chosen another company meanwhile",

@@ -187,4 +187,6 @@ def test_a_form_token_names_the_company_of_its_page() -> None:
     assert is_form_token(named, token)
     assert is_of_company(named, company_id)
     assert not is_of_company(named, new_id())
-    assert is_of_company(form_token(token), company_id), "a page of no company"
+    assert is_of_company("", company_id), "a whole page is asked for, without a token"
+    assert not is_of_company(form_token(token), company_id), "a page from before a company was chosen"
+    assert is_of_company(form_token(token), None), "a page of somebody who chooses none"

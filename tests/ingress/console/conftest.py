@@ -104,7 +104,8 @@ class World:
             token = signed_in(connection, role, fleet.company_id if fleet else None)
             _forget_making_users(connection)
         browser = self.browser_with(cookies={"fuelroute": token})
-        browser.token = form_token(token)  # as its pages show it
+        chosen = fleet.company_id if fleet is not None and role is Role.OPERATOR else None
+        browser.token = form_token(token, chosen)  # as its pages show it
         return browser
 
     def browser_with(self, **more: Any) -> Browser:

@@ -182,6 +182,7 @@ def test_an_operator_s_visit_to_the_company_is_in_the_owner_s_log(world: World) 
     operator = world.browser(Role.OPERATOR)
     company = shown_id("cmp", fleet.company_id)
     assert operator.submit("/companies", company_id=company).status_code == 303
+    operator.look("/keys")
     make_key(operator, name="Made for them")
     assert operator.submit("/sign-out-everywhere").status_code == 303, "of which the company hears nothing"
 

@@ -185,6 +185,7 @@ def test_an_operator_manages_the_keys_of_the_chosen_company(world: World) -> Non
         == "/companies"
     )
     operator.submit("/companies", company_id=shown_id("cmp", fleet.company_id))
+    operator.look("/keys")
     make_key(operator, name="Made by us")
 
     with world.database.transaction() as connection:

@@ -409,6 +409,22 @@ def test_a_form_changes_the_company_whose_page_it_stood_on(world: World) -> None
     assert choice.status_code == 303, "any page may choose a company"
 
 
+def test_a_file_is_imported_for_no_company_that_was_chosen_after_its_page_was_loaded(world: World) -> None:
+    fleet, operator = world.new_fleet(), world.browser(Role.OPERATOR)
+    operator.look("/import")
+    headers = {"Content-Type": "text/csv", "X-Form-Token": operator.token}
+    operator.submit("/companies", company_id=fleet.shown_company_id)
+
+    def send(act: str) -> int:
+        path = f"/import?act={act}&kind=vehicles&filename=trucks.csv"
+        return operator.post(path, content=b"unit_number\n779\n", headers=headers).status_code
+
+    assert [send("look"), send("import")] == [409, 409]
+    operator.look("/import")
+    headers["X-Form-Token"] = operator.token
+    assert [send("look"), send("import")] == [200, 303]
+
+
 def test_a_page_shows_nothing_of_a_person_who_has_signed_in_since(world: World) -> None:
     """Somebody with an account in each of two companies, in one browser: the page names the first one."""
     first, second = world.browser(Role.VIEWER), world.browser(Role.VIEWER)
