@@ -66,6 +66,8 @@ def _of_server(error: Exception) -> str | None:
     psycopg, redis = sys.modules.get("psycopg"), sys.modules.get("redis")
     if psycopg is not None and isinstance(error, psycopg.errors.UndefinedTable):
         return "the database has no Fuelroute schema: run `fuelroute migrate` first"
+    if psycopg is not None and isinstance(error, psycopg.errors.UndefinedColumn | psycopg.errors.UndefinedFunction):
+        return f"the database has the schema of another release ({_first_line(error)}): run `fuelroute migrate`"
     if psycopg is not None and isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction):
         from domain.database.connections import advice_on
 

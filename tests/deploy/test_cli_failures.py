@@ -246,10 +246,12 @@ def test_a_database_without_the_schema_says_to_migrate_and_migrating_helps(
     cli: Cli, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = make_database("empty")
+    monkeypatch.setenv("FUELROUTE_DATABASE_URL", url)
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE companies RENAME COLUMN time_zone TO of_a_later_release")
+        assert "the schema of another release" in cli("companies", "list").sentence
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")
-    monkeypatch.setenv("FUELROUTE_DATABASE_URL", url)
 
     assert "run `fuelroute migrate` first" in cli("keys", "list", "--company", NO_COMPANY).sentence
     assert cli("migrate").status == 0
