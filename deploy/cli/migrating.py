@@ -87,7 +87,7 @@ def _print_plan(plan: MigrationPlan) -> None:
         return
     screen.print(f"from revision {plan.revision or '(none: the database is empty)'} to {plan.target}", highlight=False)
     for migration in plan.migrations:
-        screen.print(f"\n[bold]{migration.revision}[/bold]  {migration.title}", highlight=False)
+        screen.print(f"\n{migration.revision}  {migration.title}", style="bold", highlight=False)
         _print_migration(migration)
 
 

@@ -37,7 +37,7 @@ def test_a_plan_lists_the_pending_migrations_and_changes_nothing(cli: Cli, monke
     new = revisions[revisions.index(last_release().revision) + 1 :]
     assert (plan["revision"], plan["target"]) == (last_release().revision, revisions[-1])
     assert [migration["revision"] for migration in plan["migrations"]] == new
-    assert all(revision in text for revision in new)
+    assert all(f"\n{one['revision']}  {one['title']}\n" in text for one in plan["migrations"])
     assert schema_of(url) == before
 
 
