@@ -160,7 +160,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
                 headers = MutableHeaders(scope=message)
-                if scope["path"].startswith("/static/") and status == 200:
+                if scope["path"].startswith("/static/") and status in (200, 304):  # a 304 changes what is kept
                     is_versioned = b"v=" in scope["query_string"]  # scripts name the other scripts without a version
                     headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_versioned else "no-cache"
                 protect(headers, is_https=scope["scheme"] == "https")
