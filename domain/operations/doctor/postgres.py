@@ -64,11 +64,12 @@ _PROCESSES = Statement(
 
 
 def connections_of(kind: str, settings: Settings) -> int:
-    """The most connections that one process of that kind opens: for its pools, its health checks and others."""
-    size = settings.database_pool_size
+    """The most connections that one process of that kind opens: for its pools, its health checks and others, with those
+    of its preview processes, which have its name."""
+    size, previewing = settings.database_pool_size, 2 * settings.preview_processes
     return {
-        "ingress": 3 * size + 2,  # two pools, one of the event loop, one for the request log
-        "console": 2 * max(size, 2) + 1,
+        "ingress": 3 * size + 2 + previewing,  # two pools, one of the event loop, one for the request log
+        "console": 2 * max(size + 3, 9) + 1 + previewing,  # three large imports wait with theirs
         "workers": 2 * size + 1,
         "scheduler": 2 * size + 2,  # one holds the lead
         "connectors": 2 * 2 + 2 * 4 + 1,  # two pools for leases, two for storing

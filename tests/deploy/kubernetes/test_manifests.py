@@ -7,6 +7,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from domain.operations.doctor.postgres import connections_of
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.console.browser import MAX_FILE_BYTES
@@ -231,11 +232,12 @@ def test_all_processes_at_their_most_find_room_in_the_database() -> None:
     text = (KUBERNETES / "README.md").read_text()
     (said,) = re.findall(r"`max_connections` of at least ([\d,]+)", text)
     most = {name: one["spec"]["maxReplicaCount"] for name, one in of_kind("large", "ScaledObject").items()}
-    processes = sum(
-        most.get(name, one["spec"].get("replicas", 1)) for name, one in of_kind("large", "Deployment").items()
+    opened = sum(
+        most.get(name, one["spec"].get("replicas", 1)) * connections_of(name.partition("-")[0], Settings())
+        for name, one in of_kind("large", "Deployment").items()
     )
 
-    assert int(said.replace(",", "")) >= processes * 2 * Settings().database_pool_size
+    assert int(said.replace(",", "")) >= opened
 
 
 @every_overlay

@@ -6,8 +6,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from domain.operations.doctor.postgres import connections_of
 from domain.settings import Settings
 from domain.telemetry.health import Health
+from ingress.console.console import Console
 from ingress.console.process import run
 from ingress.http.serving import PortTaken, free_port
 from tests.ports import own_port
@@ -61,3 +63,14 @@ def test_a_body_is_never_read_as_a_request_even_if_another_protocol_is_asked_for
 
     assert answers.count(b"HTTP/1.1 ") == 2
     assert b"HTTP/1.1 200 " not in answers
+
+
+@pytest.mark.parametrize("pool_size", [2, 5, 6, 8, 40])
+def test_the_doctor_counts_all_connections_of_a_console(settings: Settings, pool_size: int) -> None:
+    sized = settings.model_copy(update={"database_pool_size": pool_size, "preview_processes": 3})
+    console = Console(sized)
+    pools = sum(pool.max_size for pool in (console.database._pool, console.database._pool_by_key))
+
+    assert connections_of("console", sized) == pools + 2 * 3 + 1, "two of each preview process, one of health checks"
+    console.close()
+    console.jobs.client.close()

@@ -61,7 +61,7 @@ def test_pools_that_the_server_has_no_room_for_are_found(examine: Examine, own_s
 
         (found,) = examine(postgres.check_connections, database_pool_size=pool_size)
 
-        opened = 6 * pool_size + 4
+        opened = 6 * pool_size + 8  # with two of each preview process
         assert found.is_problem
         assert f"(2 ingress) may open {opened}" in found.what
         assert f"max_connections to {opened + 13} or more" in found.what_to_do
