@@ -60,10 +60,16 @@ class _Deal(NamedTuple):
     net_price: float | None
 
 
-_DEALS = Statement(
+_OF_COMPANY = """
+    SELECT coalesce(number, id)::int AS number, station_id, brand, discount_per_gallon, net_price FROM deals
+    WHERE company_id = %(company_id)s
+"""
+_IN_ORDER = "ORDER BY brand IS NULL, brand, station_id, number LIMIT %(limit)s"
+_DEALS = Statement(_Deal, f"{_OF_COMPANY} {_IN_ORDER}")
+_UNUSED = Statement(
     _Deal,
-    "SELECT coalesce(number, id)::int AS number, station_id, brand, discount_per_gallon, net_price FROM deals"
-    " WHERE company_id = %s ORDER BY brand IS NULL, brand, station_id, number LIMIT %s",
+    f"{_OF_COMPANY} AND NOT coalesce(number, id) = ANY(%(used)s) AND coalesce(valid_from <= %(last_day)s, true)"
+    f" AND coalesce(valid_to >= %(first_day)s, true) {_IN_ORDER}",
 )
 
 
@@ -75,28 +81,25 @@ class NamedDeal(NamedTuple):
 
 
 def deals_of(connection: Connection, company_id: UUID) -> list[NamedDeal]:
-    """The deals of a company, those of brands first."""
-    return [
-        NamedDeal(one.number, deal_in_words(_as_deal(one), one.station_id or ""))
-        for one in _DEALS.all(connection, (company_id, MOST_DEALS))
-    ]
-
-
-def _as_deal(row: _Deal) -> Deal:
-    return Deal(row.discount_per_gallon, row.net_price, row.number, row.brand)
-
-
-_NUMBERS_OF_TIME = Scalar(
-    int,
-    "SELECT coalesce(number, id)::int FROM deals WHERE company_id = %s"
-    " AND coalesce(valid_from <= %s, true) AND coalesce(valid_to >= %s, true)",
-)
+    """The deals of a company, those of brands first, `MOST_DEALS` at most."""
+    return [_named(one) for one in _DEALS.all(connection, {"company_id": company_id, "limit": MOST_DEALS})]
 
 
 def never_used(
     connection: Connection, company_id: UUID, summary: ReplaySummary, *, first_day: date, last_day: date
 ) -> list[NamedDeal]:
-    """The deals of the company that held on one of these days, and by whose price no trip of a replay bought."""
-    held = _NUMBERS_OF_TIME.all(connection, (company_id, last_day, first_day))
-    unused = set(held) - {line.number for line in summary.deals}
-    return [one for one in deals_of(connection, company_id) if one.number in unused]
+    """The deals of the company that held on one of these days, and by whose price no trip of a replay bought,
+    `MOST_DEALS` at most."""
+    asked = {
+        "company_id": company_id,
+        "used": [line.number for line in summary.deals],
+        "first_day": first_day,
+        "last_day": last_day,
+        "limit": MOST_DEALS,
+    }
+    return [_named(one) for one in _UNUSED.all(connection, asked)]
+
+
+def _named(row: _Deal) -> NamedDeal:
+    deal = Deal(row.discount_per_gallon, row.net_price, row.number, row.brand)
+    return NamedDeal(row.number, deal_in_words(deal, row.station_id or ""))

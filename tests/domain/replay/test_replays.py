@@ -12,7 +12,7 @@ from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import forget_explanations, forget_trip_inputs
 from domain.planning.explanation import pack_explanation
 from domain.replay import replays as stored
-from domain.replay.networks import never_used
+from domain.replay.networks import MOST_DEALS, never_used
 from domain.replay.portions import finish_replay, results_of, solve_next_portion
 from domain.replay.replays import (
     REPLAYS,
@@ -253,7 +253,14 @@ def test_a_deal_that_did_not_hold_in_the_time_is_not_called_unused(database: Dat
         used = ReplaySummary(deals=[DealLine(5, "Brand 5, $0.300 off")])
         days = {"first_day": date(2026, 7, 1), "last_day": date(2026, 9, 30)}
         unused = never_used(connection, fleet.company_id, used, **days)
+        connection.execute(
+            "INSERT INTO deals (company_id, brand, discount_per_gallon, valid_to, number)"
+            " SELECT %s, 'Ahead ' || number, 0.3, '2026-01-31', number FROM generate_series(10, 10 + %s) AS number",
+            (fleet.company_id, MOST_DEALS),
+        )
+        behind_many = never_used(connection, fleet.company_id, used, **days)
     assert [one.number for one in unused] == [1, 4]
+    assert behind_many == unused
 
 
 def test_a_portion_whose_process_died_is_taken_again_later(database: Database) -> None:
