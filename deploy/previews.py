@@ -91,7 +91,7 @@ def _simple_ways(preview: LoadPreview) -> Table:
 
 
 def _states(preview: LoadPreview) -> Table:
-    table = _table("by state", "state", "miles", "gal burned", "gal bought", "$", "tax a gallon", "tax $")
+    table = _table("by state", "state", "miles", "gal burned", "gal bought", "$", "tax a gallon", "surcharge", "tax $")
     for one in preview.states:
         table.add_row(
             one.state,
@@ -99,7 +99,10 @@ def _states(preview: LoadPreview) -> Table:
             f"{one.gallons_burned:,.1f}",
             f"{one.gallons_bought:,.1f}",
             f"{one.dollars:,.2f}",
-            "not known" if one.tax_per_gallon is None else f"{one.tax_per_gallon:.3f}",
+            *(
+                "not known" if rate is None else f"{rate:.4f}"
+                for rate in (one.tax_per_gallon, one.surcharge_per_gallon)
+            ),
             _dollars(one.tax_dollars),
         )
     return table

@@ -21,6 +21,7 @@ def test_a_load_is_previewed_as_a_table_and_as_json(cli: Cli, fleet: Fleet, tmp_
     assert answer["vehicle"]["unitNumber"] == "101"
     for text in ("Joliet terminal to Port Newark", "101: 200 gal, 6.5 mpg, 95 % at the start", "by state", "assumed"):
         assert text in shown.out
+    assert "surcharge" in shown.out, "the tax is by both rates"
     assert f"{answer['distanceMiles']:,.1f} mi" in shown.out
 
 

@@ -33,6 +33,7 @@ def test_two_towns_are_enough(world: World, fleet: Fleet) -> None:
     text = words(page.text)
     for said in ("Joliet, IL → Newark, NJ", "By state", "What was assumed", "6.5 miles a gallon, the default"):
         assert said in text
+    assert "Tax a gallon Surcharge a gallon Tax" in text
     assert 'class="route-map" data-ground=' in page.text
     assert "'self'" in page.headers["content-security-policy"]
 
