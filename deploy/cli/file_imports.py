@@ -183,18 +183,18 @@ def _decide(wanted: "Import", found: "FileLook", *, is_told: bool, yes: bool, as
         _show(seen)
         return seen
 
-    asks = sys.stdin.isatty() and not as_json and not yes and not is_told
+    asks, is_decided = sys.stdin.isatty() and not as_json and not yes and not is_told, is_told
     if asks and not found.is_sure:
-        found, is_told = look_again(FileAnswer(_ask("What is it?", found.choices))), True
+        found, is_decided = look_again(FileAnswer(_ask("What is it?", found.choices))), True
     if asks and len(found.profiles) > 1 and found.answer is not None:
         name = _ask("Which profile?", found.profiles)
-        found, is_told = look_again(FileAnswer(found.answer.kind, name)), True
+        found, is_decided = look_again(FileAnswer(found.answer.kind, name)), True
     if asks and found.answer is not None and found.asked.keys() - found.answer.mapping.keys():
         named = {
             field: _ask(f"Which column is {field_in_words(field)}?", columns) for field, columns in found.asked.items()
         }
-        found, is_told = look_again(FileAnswer("routes", mapping=found.answer.mapping | named)), True
-    answer = require_decided(found, is_told=is_told)
+        found, is_decided = look_again(FileAnswer("routes", mapping=found.answer.mapping | named)), True
+    answer = require_decided(found, is_told=is_decided)
     if not (yes or is_told) and not (asks and typer.confirm(f"Import this file of {found.title}?", err=True)):
         raise CommandFailed(f"nothing is imported: give --yes, or --as {answer.kind}")
     return answer

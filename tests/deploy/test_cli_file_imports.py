@@ -158,14 +158,18 @@ class Typed(io.StringIO):
 def test_a_person_at_the_terminal_is_asked_for_the_kind_and_the_column(
     cli: Cli, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Typed("trips\nroutes\n1\n"))
+    routes = ("import", str(CASES / "routes" / "appointments.csv"), "--company", fleet.shown_company_id)
 
-    done = cli("import", str(CASES / "routes" / "appointments.csv"), "--company", fleet.shown_company_id)
+    monkeypatch.setattr(sys, "stdin", Typed("routes\n1\nn\n"))
+    refused = cli(*routes)
+    monkeypatch.setattr(sys, "stdin", Typed("trips\nroutes\n1\ny\n"))
+    done = cli(*routes)
 
+    assert (refused.status, "nothing is imported" in refused.err) == (1, True)
     assert "choose one of the list, by its name or number" in done.err
     assert "1  Appt Date" in done.err
     assert "Which column is the start (scheduledStart)?" in done.err
-    assert (done.status, "This is a file of routes" in done.out) == (0, True)
+    assert (done.status, "This is a file of routes" in done.out, "2 created" in done.out) == (0, True, True)
 
 
 @pytest.mark.parametrize(
