@@ -44,7 +44,7 @@ _VISITS = Statement(
     """
     SELECT route_id, stop, arrived_at, departed_at,
            CASE WHEN arrival_evidence ? 'source' THEN arrival_evidence END AS arrival,
-           CASE WHEN departure_evidence ? 'source' THEN departure_evidence END AS departure
+           CASE WHEN departure_evidence ?| '{source,seenUntil}' THEN departure_evidence END AS departure
     FROM visits WHERE route_id = ANY(%s)
     """,
 )
@@ -77,7 +77,9 @@ def _manual_stop_event(evidence: Mapping[str, Any]) -> ManualStopEvent:
     return ManualStopEvent(evidence["by"], evidence["reason"], datetime.fromisoformat(evidence["markedAt"]))
 
 
-def _departure(evidence: Mapping[str, Any]) -> ManualStopEvent | Implied:
+def _departure(evidence: Mapping[str, Any]) -> Evidence | ManualStopEvent | Implied:
+    if "source" not in evidence:
+        return Evidence(evidence["rule"], (), datetime.fromisoformat(evidence["seenUntil"]))
     return _manual_stop_event(evidence) if evidence["source"] == DISPATCHER else Implied(evidence["stop"])
 
 
@@ -106,7 +108,7 @@ _STORE_VISITS = Command(
 
 
 def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visit]], *, now: datetime) -> None:
-    """Stores visits by route, then by position of the stop. A visit without evidence keeps the stored evidence."""
+    """Stores visits by route, then by position of the stop. A visit without fixes as evidence keeps what is stored."""
     rows = [
         {
             "route_id": route_id,
@@ -269,6 +271,8 @@ def _evidence(evidence: Evidence | ManualStopEvent | Implied | None) -> dict[str
     if isinstance(evidence, Implied):
         rule = f"it had left by then, for it reached stop {evidence.stop + 1}"
         return {"rule": rule, "fixes": [], "source": IMPLIED, "stop": evidence.stop}
+    if not evidence.fixes:  # as it was loaded
+        return None
     fixes = [
         {
             "recordedAt": fix.recorded_at,

@@ -420,7 +420,7 @@ def merge_visits(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dic
         known = merged.get(stop, visit)
         if visit.arrived_at < known.arrived_at and not isinstance(known.arrival, ManualStopEvent):
             known = replace(known, arrived_at=visit.arrived_at, arrival=visit.arrival)
-        if visit.departed_at is not None and _tells_more(visit.departed_at, known):
+        if visit.departed_at is not None and (_tells_more(visit.departed_at, known) or _fills_silence(visit, known)):
             known = replace(known, departed_at=visit.departed_at, departure=visit.departure)
         merged[stop] = known
     return merged
@@ -430,6 +430,14 @@ def _tells_more(departed_at: datetime, known: Visit) -> bool:
     if isinstance(known.departure, ManualStopEvent) or departed_at < known.arrived_at:
         return False
     return known.departed_at is None or departed_at < known.departed_at
+
+
+def _fills_silence(visit: Visit, known: Visit) -> bool:
+    """True if fixes that came later leave no silence before the known departure, or a shorter one."""
+    new, old = visit.departure, known.departure
+    if visit.departed_at != known.departed_at or not (isinstance(new, Evidence) and isinstance(old, Evidence)):
+        return False
+    return old.seen_until is not None and (new.seen_until is None or new.seen_until > old.seen_until)
 
 
 def _meters(a: Point, b: Point) -> float:

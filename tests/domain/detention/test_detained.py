@@ -188,6 +188,8 @@ def test_a_stop_is_judged_once_the_tracker_has_sent_the_fixes_of_its_silence(tru
 
     truck.send(range(70, 599, 10), meters=20.0)
     assert (truck.sweep(10.13), truck.dwell.minutes_beyond) == (1, 420)
+    truck.connection.execute("DELETE FROM positions WHERE company_id = %s", (truck.fleet.company_id,))
+    assert truck.dwell.minutes_beyond == 420
 
 
 def test_a_silence_takes_no_minute_that_was_proven_before_it(truck: Truck) -> None:
