@@ -20,6 +20,7 @@ from domain.contract.checking import Invalid, read_query, without_limits, withou
 from domain.files.cells import first_currency, says_nothing, written_number, written_time
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.day_order import DayOrder
+from domain.files.footers import is_line_alone, is_rule_of_dashes, is_total
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
 from domain.files.spreadsheets import (
     excel_text_rows,
@@ -290,6 +291,9 @@ def read_rows(
         values = columns.values(cells)
         if not values and not any(map(str.strip, cells)):
             continue
+        if fault := _other_line(cells, found, has_numbers=not spelled.numbers.isdisjoint(values)):
+            report.pass_row(line, fault)
+            continue
         if columns.passed_over and (fault := columns.why_passed_over(found, cells)):
             report.pass_row(line, fault)
             continue
@@ -308,6 +312,22 @@ def read_rows(
     spelled.refuse_days_first()
 
 
+_MOST_LINE_CHARACTERS = 200
+
+
+def _other_line(cells: Sequence[str], names: Sequence[str], *, has_numbers: bool) -> str:
+    """The reason why a line is no row of the table, in words; empty for a row. `has_numbers`: it has numbers of ours,
+    as a deal of the brand Total has."""
+    first = next(filter(None, map(str.strip, cells)), "")
+    if first.isdecimal() or len(first) > _MOST_LINE_CHARACTERS:
+        return ""  # most rows
+    texts = [text for cell in cells if (text := cell.strip())]
+    if texts == list(filter(None, names)):
+        return "the names of the columns come again"
+    is_other = is_line_alone(texts) or is_rule_of_dashes(texts) or (is_total(texts) and not has_numbers)
+    return "it is a line of a report, and no row" if is_other else ""
+
+
 class _Spelled(Generic[RowShape]):
     """Reads rows whose numbers and days may be spelled as spreadsheets and people do: `$0.45`, `80,000`, `12/1/2026`.
     The spelling of our exports goes first."""
@@ -315,7 +335,8 @@ class _Spelled(Generic[RowShape]):
     def __init__(self, shape: type[RowShape]) -> None:
         kinds = {one.encode_name: without_limits(without_none(one.type)[0]) for one in msgspec.structs.fields(shape)}
         self._shape = shape
-        self._numbers = frozenset(name for name, kind in kinds.items() if kind is float)
+        self.numbers = frozenset(name for name, kind in kinds.items() if kind is float)
+        """The fields that are numbers."""
         self._days = {name: DayOrder(name) for name, kind in kinds.items() if kind is date}
 
     def row(self, values: dict[str, str]) -> RowShape:
@@ -328,7 +349,7 @@ class _Spelled(Generic[RowShape]):
     def _respelled(self, values: dict[str, str]) -> dict[str, str]:
         """The values as our exports write them, as far as they can be read. A dash in place of a number is none."""
         found = dict(values)
-        for name in self._numbers & values.keys():
+        for name in self.numbers & values.keys():
             if says_nothing(found[name], has_marks=False):
                 del found[name]
             elif first_currency([found[name]]) in ("", "$"):  # another one has a column of its own

@@ -1,27 +1,13 @@
 """Recognizes rows in a table of routes that are no routes: totals, page numbers, and repeated headings on each page."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from domain.files.footers import is_line_alone, is_total
 from domain.files.route_layout import Layout
 from domain.files.route_times import plain_text
 from domain.files.spreadsheets import Row
 from domain.files.text_rows import RefusedRow
 
-_THINGS = r"(?:routes|loads|stops|rows|records|trips|orders|shipments|miles|lines|entries)"
-_TOTAL = re.compile(
-    rf"(?:grand |sub ?)?totals?(?: (?:number )?(?:of )?{_THINGS})?\s*[:=]?\s*[\d,.]*"
-    rf"|(?:number of |count of )?{_THINGS}(?: count)?\s*[:=]\s*[\d,.]+"
-    rf"|[\d,]+ {_THINGS}(?: in total| total| exported)?\.?",
-    re.ASCII | re.IGNORECASE,
-)
-_ALONE = re.compile(
-    r"page \d+(?: (?:of|/) \d+)?|(?:generated|printed|exported|created) (?:by|on|at)\b.*|run date\b.*"
-    r"|report (?:date|generated|printed)\b.*|[-*= ]*end of (?:report|file|list)\b.*",
-    re.ASCII | re.IGNORECASE | re.DOTALL,
-)
-"""Lines with a text in one cell alone."""
-_NUMBER = re.compile(r"[\d,.]+")
 _MOST_CHARACTERS = 200
 
 
@@ -51,9 +37,7 @@ class WithoutFooters:
         texts = [text for cell in row.cells if (text := plain_text(cell).strip())]
         if not texts or len(texts[0]) > _MOST_CHARACTERS:
             return False
-        if len(texts) == 1 and _ALONE.fullmatch(texts[0]):
-            return True
-        return bool(_TOTAL.fullmatch(texts[0])) and self._says_no_place(row) and all(map(_is_number, texts[1:]))
+        return is_line_alone(texts) or (is_total(texts) and self._says_no_place(row))
 
     def _says_no_place(self, row: Row) -> bool:
         return all(place >= len(row.cells) or row.cells[place] in (None, "") for place in self._places)
@@ -64,7 +48,3 @@ class WithoutFooters:
             return False  # nearly all rows
         texts = [plain_text(cell).strip().casefold() for cell in row.cells]
         return texts == self._names[: len(texts)]
-
-
-def _is_number(text: str) -> bool:
-    return bool(_NUMBER.fullmatch(text)) or bool(_TOTAL.fullmatch(text))

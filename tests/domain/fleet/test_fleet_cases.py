@@ -70,6 +70,18 @@ def test_cells_that_are_formulas_of_a_text_are_that_text(
     assert drivers(connection, fleet)["007"].name == "Ann Lee"
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["Tractor,Make", "-------,----", "Total,2", "Sub-Total,", "Total vehicles: 2,", "2 trucks", "Page 1 of 2,"],
+)
+def test_a_line_of_a_report_is_no_truck(connection: Connection, fleet: Fleet, csv_file: CsvFile, line: str) -> None:
+    """Each of them came into service as a truck. A list that is pasted below another has its names again."""
+    report = import_vehicles(connection, fleet.company_id, csv_file("Tractor,Make", "4901,Volvo", line, "TOTAL 2,Mack"))
+
+    assert (report.created, report.passed_over, rejected(report)) == (2, 1, {})
+    assert {"4901", "TOTAL 2"} <= vehicles(connection, fleet).keys()
+
+
 def test_empty_rows_of_a_spreadsheet_refuse_no_driver(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     """Below the drivers a spreadsheet may have hundreds. Beside first and last names each was refused for its name."""
     path = csv_file("First Name,Last Name,Driver ID", "Ann,Lee,7", ",,", ",,8")
