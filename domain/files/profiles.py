@@ -5,6 +5,7 @@ are built in; a company keeps others, which it made by mapping columns."""
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 from unicodedata import normalize
 
@@ -128,5 +129,13 @@ def plain_profile(record: RecordFields) -> FileProfile:
 def plain_name(name: str) -> str:
     """The letters and digits of a column's name, in small letters without accents. A plus is a word: `Cost+` is not the
     cost, but `Cost Plus`."""
+    return _plain_name(name) if len(name) <= _USUAL_CHARACTERS else _plain_name.__wrapped__(name)
+
+
+_USUAL_CHARACTERS = 200
+
+
+@lru_cache(maxsize=4_096)  # a column is compared with each of some hundred names, and with each other column
+def _plain_name(name: str) -> str:
     spelled = name.casefold().replace("+", "plus")
     return "".join(letter for letter in normalize("NFKD", spelled) if letter.isalnum())
