@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import psycopg
 import redis
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -79,6 +79,7 @@ _ANSWERS: dict[type[Exception], _Answer] = {
     LockNotAvailable: _Answer(
         409, "Something else is changing the same data", "Nothing was changed. Try again in a moment."
     ),
+    IdleInTransactionSessionTimeout: _Answer(503, "This took too long", _TRY_AGAIN, "console.took_too_long"),
     psycopg.OperationalError: _Answer(503, "The database does not answer", _TRY_AGAIN, "console.database_away"),
     redis.RedisError: _Answer(503, "Redis does not answer", _TRY_AGAIN, "console.redis_away"),
     Exception: _Answer(500, "Something failed on our side", _TRY_AGAIN, "console.failed"),

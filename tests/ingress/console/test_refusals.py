@@ -7,7 +7,7 @@ import httpx
 import psycopg
 import pytest
 import redis
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import IdleInTransactionSessionTimeout, LockNotAvailable
 from psycopg_pool import PoolTimeout
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -67,6 +67,7 @@ def answer_to(app: Starlette, error: Exception, **headers: str) -> httpx.Respons
         (FuelrouteError("the route has ended"), 409, "This cannot be done The route has ended."),
         (TooManyImports(), 409, "This cannot be done Another file of your company is on its way"),
         (LockNotAvailable(), 409, "Something else is changing the same data"),
+        (IdleInTransactionSessionTimeout("a busy machine"), 503, "This took too long Nothing was changed."),
         (psycopg.OperationalError("away"), 503, "The database does not answer"),
         (PoolTimeout("away"), 503, "The database does not answer"),
         (redis.ConnectionError("away"), 503, "Redis does not answer"),
