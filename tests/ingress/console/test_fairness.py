@@ -89,8 +89,12 @@ def test_exports_of_one_company_delay_no_other_company(world: World, exporter: F
 def test_a_session_has_one_export_at_a_time(world: World, exporter: Fleet) -> None:
     viewer, colleague = (world.browser(Role.VIEWER, exporter) for _ in range(2))
     with at_once(6) as threads:
-        statuses = list(threads.map(lambda _: viewer.get("/vehicles.csv").status_code, range(6)))
-        assert sorted(statuses) == [200, 429, 429, 429, 429, 429]
+
+        def ask() -> list[int]:
+            return sorted(threads.map(lambda _: viewer.get("/vehicles.csv").status_code, range(6)))
+
+        statuses = eventually(ask, lambda found: 200 in found)  # on a busy machine even the first may wait too long
+        assert statuses == [200, 429, 429, 429, 429, 429]
     with closing(slowly(viewer, "/vehicles.csv")) as reading:
         assert reading.recv(100).startswith(b"HTTP/1.1 200")
         assert "wait until it has arrived" in viewer.get("/vehicles.csv").text
