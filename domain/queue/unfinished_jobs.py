@@ -33,6 +33,7 @@ class UnfinishedJobs:
         self._begin, self._end, self._leave = map(self._client.register_script, (BEGIN_JOB, END_JOB, LEAVE_JOBS))
         self._worker_id = worker_id
         self._turn = threading.Lock()
+        self._has_left = False
 
     @contextmanager
     def working_at(self, job: str) -> Iterator[bool]:
@@ -50,7 +51,9 @@ class UnfinishedJobs:
                     self._end(keys=[UNFINISHED_JOBS], args=[job, self._worker_id])
 
     def leave(self) -> None:
-        """Forgets the jobs that this worker works at, because it stops in order."""
+        """Forgets the jobs that this worker works at, and notes no further ones, because it stops in order: it may be
+        cut off in a job that it begins from now on."""
+        self._has_left = True
         with suppress(redis.RedisError):
             self._leave(keys=[UNFINISHED_JOBS], args=[self._worker_id])
 
@@ -58,6 +61,8 @@ class UnfinishedJobs:
         self._client.close()
 
     def _ask_to_begin(self, job: str, turn: str) -> int:
+        if self._has_left:
+            return 0
         try:
             return int(self._begin(keys=[UNFINISHED_JOBS, SIGNS_OF_LIFE], args=[job, self._worker_id, turn]))
         except redis.RedisError:

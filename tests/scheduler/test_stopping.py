@@ -7,6 +7,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from domain.queue.redis_clients import redis_client
+from domain.queue.redis_layout import UNFINISHED_JOBS
 from domain.settings import Settings
 from scheduler.leader import Leadership
 from tests.conftest import make_database
@@ -15,13 +17,17 @@ from tests.service import eventually
 ENDLESS_SWEEP = """
 import sys, threading
 from domain.telemetry.health import Health
+from domain.queue.redis_clients import redis_client
+from domain.queue.redis_layout import UNFINISHED_JOBS
 from domain.settings import Settings
 from scheduler import process
 from scheduler.passes import Passes
 
 def sweep(self):
     print("began", flush=True)
-    threading.Event().wait()
+    while True:
+        with self.working_at("a trip"):
+            threading.Event().wait(0.5)
 
 Passes.sweep = sweep
 sys.exit(process.run(Settings(), Health("scheduler")))
@@ -50,3 +56,5 @@ def test_a_leader_that_stops_gives_up_its_lead_before_its_passes_end(settings: S
             assert eventually(other.try_to_lead, bool)
             assert process.poll() is None, "its pass runs still"
         assert process.wait(timeout=900) == 0, "it does not wait for a pass without end"
+    with redis_client(settings.require_redis_url()) as client:
+        assert not client.hexists(UNFINISHED_JOBS, "a trip"), "a cut-off is no death over the trip"
