@@ -158,6 +158,8 @@ def _reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 _ENDS = "\r\n"
 _FEWEST_ROWS = 2
 """Fewest rows, the heading included, that show how many cells a row has."""
+_TIMES_AS_WIDE = 2
+"""A table has so many times more cells than the titles above it, at least."""
 _CUT = "the file ends within this row, as if it was cut: import the whole file"
 _BELOW_TABLE = re.compile(
     r"\b(?:(?:sub)?totals?|sums?|averages?|page \d+|(?:printed|generated|exported|created) (?:by|on|at|\d)|run date"
@@ -179,7 +181,11 @@ class _Seen:
     """The numbers of cells that rows of several cells have."""
 
     def note(self, widths: Sequence[int], *, begins_with_quote: bool) -> None:
-        self.width = max(self.width, *widths)
+        widest = max(widths)
+        above = widths[: widths.index(widest)]
+        if widest >= _TIMES_AS_WIDE * max(self.width, *above, 1):  # titles stand above the table
+            widths, self.rows, self.widths = widths[len(above) :], 0, set()
+        self.width = max(self.width, widest)
         self.rows += len(widths)
         self.widths = (self.widths | set(widths)) - {0, 1}
         self.all_quoted = self.all_quoted or begins_with_quote

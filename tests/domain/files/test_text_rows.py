@@ -80,6 +80,13 @@ def test_a_row_in_which_the_file_ends_is_refused(title: list[str], last: str, re
     assert len([row for row in rows if row]) == 22 - len(refused) + len(title) // 2
 
 
+def test_titles_above_a_table_hide_no_row_that_is_cut() -> None:
+    """A report of Pilot has its account and its day in two cells each above the table."""
+    rows = ["Account,7", "", "Site,City,Retail,Net", "206,Loxley,4.499,3.849"]
+
+    assert read("\n".join([*rows, "305,Elkhart,4.299"])) == ([row.split(",") if row else [] for row in rows], [5])
+
+
 def test_rows_of_many_lengths_may_end_with_a_short_one() -> None:
     """A writer may leave out empty cells at the end of a row."""
     rows = ["id,name,price", "1,Joe,3.5", "2,Joe", "3,Joe,3.5", "4,Joe,3.5", "5,Joe"]
