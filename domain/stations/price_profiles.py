@@ -20,25 +20,16 @@ from domain.files.profiles import (
 from domain.stations.chains import brand_of
 from domain.stations.price_units import unit_of_price
 
-_RETAIL = (
-    "Retail",
-    "Street Price",
-    "Gross Price",
-    "Fuel Price",
-    "Pump Price",
-    "Posted Price",
-    "Posted Retail",
-    "Diesel Retail Price",
-    "Diesel Retail",
-    "Retail Diesel",
-    "Diesel Price",
-    "Diesel",
-    "Price per Gallon",
-    "Price per Litre",
-    "Price per Liter",
-    "Retail PPG",
-    "Retail PPU",
+_PUMP = (
+    *("Retail", "Street Price", "Gross Price", "Pump Price", "Posted Price", "Posted Retail"),
+    *("Diesel Retail Price", "Diesel Retail", "Retail Diesel", "Retail PPG", "Retail PPU"),
 )
+"""Names for the price on the sign, whatever other prices stand beside it."""
+_ANY_PRICE = (
+    *("Fuel Price", "Diesel Price", "Diesel"),
+    *("Price per Gallon", "Price per Litre", "Price per Liter"),
+)
+_RETAIL = (*_PUMP, *_ANY_PRICE)
 _NET = (
     "Best Discounted Price",
     "Your Price",
@@ -105,7 +96,7 @@ PRICE_FIELDS = RecordFields(
         RecordField("state", "State", "text", ("State/Province", "ST", "TS State", "Province", "Prov", "Prv")),
         RecordField("latitude", "Latitude", "number", ("Lat",)),
         RecordField("longitude", "Longitude", "number", ("Lon", "Long", "Lng")),
-        RecordField("retail_price", "Retail price", "amount", ("Price", *_RETAIL)),
+        RecordField("retail_price", "Retail price", "amount", (*_PUMP, "Price", *_ANY_PRICE)),
         RecordField("net_price", "Net price", "amount", _NET),
         RecordField("savings", "Savings a gallon", "amount", _SAVINGS),
         RecordField("effective_at", "Effective", "moment", (*_EFFECTIVE, "priced_at")),

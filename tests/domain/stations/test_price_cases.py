@@ -145,6 +145,20 @@ def test_retail_prices_reach_their_station(
     assert priced(connection) == retail
 
 
+@pytest.mark.parametrize("sign", ["Retail", "Street Price", "Pump Price", "Posted Price", "Diesel Retail"])
+@pytest.mark.parametrize("other", ["Price", "Fuel Price", "Price per Gallon"])
+def test_the_price_on_the_sign_goes_before_any_other(
+    connection: Connection, take: Take, tmp_path: Path, sign: str, other: str
+) -> None:
+    """The other one may be a customer's, and became the retail price that all companies share."""
+    path = tmp_path / "prices.csv"
+    path.write_text(f"Name,City,State,{other},{sign}\nPilot Travel Center #206,Loxley,AL,3.999,4.499\n")
+
+    take(path)
+
+    assert priced(connection) == {"P206": 4.499}
+
+
 def test_a_column_without_a_name_hides_no_column_named_by_a_sign(
     connection: Connection, fleet: Fleet, take: Take, tmp_path: Path
 ) -> None:
