@@ -19,6 +19,10 @@ _LOCK_FOR_ALL = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
 _LOCK_BESIDE_OTHERS = Command("LOCK TABLE price_sets IN ROW EXCLUSIVE MODE")
 """It waits for `_LOCK_FOR_ALL`, and the other way round; companies do not wait for one another."""
 _LOCK_COMPANY = Command(f"SELECT FROM pg_advisory_xact_lock({PRICE_LOCKS}, hashtext(%s))")
+_FORGET_OLDER = Command(
+    "DELETE FROM price_sets WHERE kind = %s AND company_id IS NOT DISTINCT FROM %s AND reviews_due_at IS NULL"
+)
+"""Each plan looks for the newest price sets that its company sees, whose kind and company few rows may have."""
 _INSERT_PRICE_SET = Command(
     "INSERT INTO price_sets (kind, company_id, imported_at, reviews_due_at) VALUES (%s, %s, %s, %s)"
 )
@@ -29,6 +33,7 @@ def begin_price_set(connection: Connection, kind: str, company_id: UUID | None, 
     companies share. Others wait from here until the commit, so read and stage a file before. A transaction that adds
     both kinds adds that of all companies first; otherwise two of them would wait for each other."""
     lock_prices(connection, company_id)
+    _FORGET_OLDER.execute(connection, (kind, company_id))
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now, now + SWEEP_GRACE))
     after_commit(connection, after_prices_job(company_id))
 

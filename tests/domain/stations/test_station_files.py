@@ -23,7 +23,7 @@ from domain.stations.listings import DEALS as DEALS_LISTED
 from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
-from domain.stations.price_sets import begin_price_set, lock_prices
+from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set, take_price_changes
 from domain.stations.stations import store_station_rows
 from domain.stations.taxes import store_tax_rows
 from tests.domain.csv_files import CsvFile, counts, rejected
@@ -357,6 +357,25 @@ def test_a_company_s_import_that_is_being_stored_holds_up_nobody_else_s_deals(
             begin_price_set(connection, "stations", None, now=now)
 
     assert edited(database, mine.company_id, "its own", now) is not None
+
+
+def test_the_newest_price_set_of_each_kind_is_kept(connection: Connection, now: datetime) -> None:
+    """And those that wait for reviews. Each plan looks for the newest one that its company sees, and would read those
+    of years of all other companies on the way."""
+    mine, other = make_fleet(connection).company_id, make_fleet(connection).company_id
+    kinds = (("stations", None), ("taxes", None), ("deals", mine), ("deals", other), ("deals", mine))
+    before = newest_price_set(connection, mine)
+    for kind, company_id in kinds:
+        begin_price_set(connection, kind, company_id, now=now)
+    seen = "SELECT kind, company_id FROM price_sets WHERE id > %s ORDER BY id"
+    assert connection.execute(seen, (before,)).fetchall() == list(kinds), "all wait for reviews"
+
+    take_price_changes(connection, None)
+    begin_price_set(connection, "deals", mine, now=now)
+    begin_price_set(connection, "stations", None, now=now)
+
+    kept = [("taxes", None), ("deals", other), ("deals", mine), ("stations", None)]
+    assert connection.execute(seen, (before,)).fetchall() == kept
 
 
 def test_a_company_has_so_many_deals_at_most(
