@@ -7,7 +7,8 @@ The dwell rule. A truck has arrived when fixes in a row inside the radius span 2
 5 mph span 30 seconds and lie within 60 m of each other: a truck that crawls past the gate, or waits at a light beside
 it, has not arrived, however often its tracker sends. It has departed when fixes in a row outside the radius and 50 m
 more span 3 minutes, or two in a row are above 5 mph. The time of a departure is that of the first fix of the run; so is
-that of an arrival, but of slow fixes it is the first slow one. For example:
+that of an arrival, but of slow fixes it is the first slow one. A truck that has arrived at the last stop, where its
+route ends, has departed from the others with the first fix outside them. For example:
 
     time   from the stop   speed
     12:00      180 m       12 mph   inside: a run begins
@@ -266,6 +267,9 @@ def process_fixes(
             for stop in here.stops:
                 known[stop] = Visit(evidence.fixes[0].recorded_at, evidence)
             run, standing, run_place = [], [], None
+            if here is places[-1]:  # the route ends, and no later fix shows when the truck left the places before
+                for place in places[:-1]:
+                    _process_end(place, known)
     return known
 
 
@@ -385,17 +389,27 @@ def _process_departure(
     run.append(fix)
     if not place.moved:
         return
-    evidence = None
     if len(run) >= 2 and run[-2].fast and run[-1].fast:
-        evidence = Evidence("two fixes in a row outside above 5 mph", (run[0], run[-2], run[-1]))
+        _leave(place, known, Evidence("two fixes in a row outside above 5 mph", (run[0], run[-2], run[-1])))
     elif run[-1].recorded_at - run[0].recorded_at >= DEPARTED_AFTER:
-        evidence = Evidence("outside for 3 minutes", (run[0], run[-1]))
-    if evidence is not None:
-        if place.seen_until is not None and run[0].recorded_at - place.seen_until > LONGEST_UNSEEN:
-            evidence = evidence._replace(seen_until=place.seen_until)
-        for stop in place.stops:
-            if stop in known:
-                known[stop] = replace(known[stop], departed_at=run[0].recorded_at, departure=evidence)
+        _leave(place, known, Evidence("outside for 3 minutes", (run[0], run[-1])))
+
+
+def _process_end(place: StopPlace, known: dict[int, Visit]) -> None:
+    """Adds the departure from a visited place outside of which the truck has arrived at its last stop."""
+    run = place.outside
+    if run and place.moved and known[place.stops[0]].departed_at is None:
+        _leave(place, known, Evidence("outside when it reached the last stop", (run[0], run[-1])))
+
+
+def _leave(place: StopPlace, known: dict[int, Visit], evidence: Evidence) -> None:
+    """Adds the departure at the first fix of the run outside."""
+    left_at = place.outside[0].recorded_at
+    if place.seen_until is not None and left_at - place.seen_until > LONGEST_UNSEEN:
+        evidence = evidence._replace(seen_until=place.seen_until)
+    for stop in place.stops:
+        if stop in known:
+            known[stop] = replace(known[stop], departed_at=left_at, departure=evidence)
 
 
 def _seen_to_move(place: StopPlace, known: Mapping[int, Visit], fix: Fix, distance: float) -> datetime | None:

@@ -215,6 +215,22 @@ def test_a_truck_that_stands_at_its_next_stop_has_left_the_one_before() -> None:
     assert process_fixes([DEPOT, next_door, PORT], visits, standing[1:]) == visits
 
 
+@pytest.mark.parametrize("on_the_way", [None, fix(1, DEPOT, 1_000, 40)])
+def test_a_truck_has_left_the_stop_before_once_it_has_reached_the_last_one(on_the_way: Fix | None) -> None:
+    """The route ends there. Its tracker was silent on the way, or the way took a minute."""
+    last, reached = north_of(DEPOT, 1_400), 2 if on_the_way else 60
+    standing = [fix(reached, last, 0, 0), fix(reached + 0.5, last, 0, 0)]
+    fixes = [*ARRIVED, *([on_the_way] if on_the_way else []), *standing]
+
+    visits = process_fixes([DEPOT, last], {}, fixes)
+
+    left_at = fixes[2].recorded_at
+    assert times(visits) == {0: (at(-1), left_at), 1: (at(reached), None)}
+    seen_until = None if on_the_way else ARRIVED[-1].recorded_at
+    evidence = Evidence("outside when it reached the last stop", (fixes[2], fixes[-1]), seen_until)
+    assert visits[0].departure == evidence
+
+
 @pytest.mark.parametrize("hours", [0.1, 1, 10])
 def test_a_parked_truck_that_drifts_and_creeps_to_its_next_stop_left_minutes_before_it(hours: float) -> None:
     next_door = north_of(DEPOT, 650)
