@@ -202,8 +202,8 @@ def mappings_add(
     """Stores which vehicle or driver a value of the TMS means. Routes that wait for it are imported at once."""
     from domain.routes.intake import fleet_changes
 
-    if not value:
-        raise CommandFailed("--value: give the value as the TMS sends it; it is empty")
+    if not 1 <= len(value) <= 200:  # as `Reference` of the contract
+        raise CommandFailed("--value: give the value as the TMS sends it, 1 to 200 characters")
     mapping_kind = cast(MappingKind, kind.value)
     with transaction() as connection:
         companies.require_company(connection, company_id)

@@ -94,6 +94,10 @@ def test_an_unknown_company_is_reported_in_one_sentence(
             "--value: give the value",
         ),
         (
+            ("mappings", "add", "--company", "COMPANY", "--kind", "vin", "--value", "x" * 201, "--to", "veh_1"),
+            "--value: give the value",
+        ),
+        (
             (
                 *("keys", "create", "--company", "COMPANY", "--name", " ", "--environment", "live"),
                 *("--scope", "routes:read"),
