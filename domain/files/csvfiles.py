@@ -312,14 +312,10 @@ def read_rows(
     spelled.refuse_days_first()
 
 
-_MOST_LINE_CHARACTERS = 200
-
-
 def _other_line(cells: Sequence[str], names: Sequence[str], *, has_numbers: bool) -> str:
     """The reason why a line is no row of the table, in words; empty for a row. `has_numbers`: it has numbers of ours,
     as a deal of the brand Total has."""
-    first = next(filter(None, map(str.strip, cells)), "")
-    if first.isdecimal() or len(first) > _MOST_LINE_CHARACTERS:
+    if next(filter(None, map(str.strip, cells)), "").isdecimal():
         return ""  # most rows
     texts = [text for cell in cells if (text := cell.strip())]
     if texts == list(filter(None, names)):

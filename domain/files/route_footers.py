@@ -8,8 +8,6 @@ from domain.files.route_times import plain_text
 from domain.files.spreadsheets import Row
 from domain.files.text_rows import RefusedRow
 
-_MOST_CHARACTERS = 200
-
 
 class WithoutFooters:
     """Passes such rows over, and keeps their line numbers."""
@@ -35,9 +33,7 @@ class WithoutFooters:
         if all(place < width and row.cells[place] not in (None, "") for place in self._places[:2]):
             return self._is_heading(row)
         texts = [text for cell in row.cells if (text := plain_text(cell).strip())]
-        if not texts or len(texts[0]) > _MOST_CHARACTERS:
-            return False
-        return is_line_alone(texts) or (is_total(texts) and self._says_no_place(row))
+        return bool(texts) and (is_line_alone(texts) or (is_total(texts) and self._says_no_place(row)))
 
     def _says_no_place(self, row: Row) -> bool:
         return all(place >= len(row.cells) or row.cells[place] in (None, "") for place in self._places)

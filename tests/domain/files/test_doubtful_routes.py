@@ -15,6 +15,7 @@ from domain.files.route_doubts import missing_number
 from domain.files.route_files import open_route_file
 from domain.files.text_rows import RefusedRow, text_rows
 from tests.domain.files.test_spoiled_routes import CHICAGO, HEADING, faults, further, pushed, read, stop
+from tests.service import takes_less
 
 NUMBERED = f"{HEADING},stop_sequence"
 
@@ -134,6 +135,20 @@ def test_totals_and_names_of_columns_are_passed_over_and_told(tmp_path: Path, fo
     assert pushed(routes) == {"A": ["Joliet", "Newark"]}
     assert faults(routes) == {}
     assert file.passed_over == [4]
+
+
+def test_a_long_cell_behind_a_total_costs_nothing(tmp_path: Path) -> None:
+    """The pattern of totals tries each division of its spaces, and no other thread runs meanwhile."""
+    path = tmp_path / "loads.csv"
+    row = f",,,total,total{' ' * 30_000}!,,"
+    path.write_text("\n".join([HEADING, stop("A", "Joliet"), stop("A", "Newark"), row, ""]))
+
+    def look() -> None:
+        with open_route_file(path, {}, CHICAGO) as file:
+            assert pushed(list(file.routes)) == {}
+            assert file.passed_over == []
+
+    assert takes_less(1, look)
 
 
 @pytest.mark.parametrize("name", ["Total", "Total Wine & More", "Total Wine"])
