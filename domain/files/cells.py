@@ -100,10 +100,11 @@ def _plain_numbers(written: str, cells: Sequence[Cell], empty: Any, *, is_amount
 
 _NOTHING = frozenset({"N/A", "#N/A", "NA", "N.A.", "NULL", "NONE", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}"})
 _NOW = re.compile(
-    r"YES|NO|TODAY|(?:JUST )?NOW|(?:ABOUT )?(?:AN?|\d{1,2}) ?(?:HOURS?|HRS?|H|MINUTES?|MINS?|M|SECONDS?|SECS?|S) AGO",
+    r"YES|NO|TODAY|(?:JUST )?NOW|\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]\.?M\.?)?"
+    r"|(?:ABOUT )?(?:AN?|\d{1,2}) ?(?:HOURS?|HRS?|H|MINUTES?|MINS?|M|SECONDS?|SECS?|S) AGO",
     re.ASCII,
 )
-"""Words of a column such as `Updated` that say no other day than today."""
+"""Words and clocks of a column such as `Updated` that say no other day than today."""
 
 
 def says_nothing(cell: Cell, *, has_marks: bool) -> bool:
@@ -297,7 +298,7 @@ def _written_moment(text: str, date_format: str, zone: ZoneInfo) -> datetime:
 
 def _moment_of(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
     if isinstance(cell, str) and not date_format:
-        cell = _in_figures(cell.strip())
+        cell = _in_figures(" ".join(cell.split()))  # a page has no-break spaces
     try:
         local = _local_time(cell, date_format)
         moment = (local if local.tzinfo is not None else local.replace(tzinfo=zone)).astimezone(UTC)

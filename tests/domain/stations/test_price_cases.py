@@ -173,7 +173,7 @@ def test_a_column_without_a_name_hides_no_column_named_by_a_sign(
     assert net(connection, fleet) == {"T21": 3.699, "T319": 3.799, "T487": 3.649, "T912": 3.709}
 
 
-@pytest.mark.parametrize(("updated", "refused"), [("2 hours ago", 0), ("Today", 0), ("Yes", 0), ("3 days ago", 1)])
+@pytest.mark.parametrize(("updated", "refused"), [("2 hours ago", 0), ("8:05 AM", 0), ("Yes", 0), ("3 days ago", 1)])
 def test_words_for_a_time_of_today_refuse_no_price(csv_file: CsvFile, updated: str, refused: int) -> None:
     path = csv_file("Brand,Store,City,State,Retail Price,Updated", f"Love's,305,Elkhart,IN,4.299,{updated}")
     report = ImportReport()
@@ -189,6 +189,8 @@ def test_words_for_a_time_of_today_refuse_no_price(csv_file: CsvFile, updated: s
         *("11/24/2026 8:00 AM CST", '"11/24/2026, 8:00:00 AM"', "11/24/2026 at 9:00 am EST", '"Nov 24, 2026 8:00 AM"'),
         *('"Tue, 24 Nov 2026 14:00:00 GMT"', "2026-11-24 9:00 AM EST", "24-Nov-26 14:00 Z"),
         *("2026-11-24T11:00 -0300", "2026-11-24T11:00 -3", "11/24/2026-08:00 - 11/25/2026"),
+        *("11/24/26 8:00AM", "2026/11/24 08:00", "2026-11-24 8:00", "Tue Nov 24 2026 08:00:00", "2026-11-24 14:00 UTC"),
+        *('"11/24/2026, 8:00:00\u202fAM"', '"Tuesday, November 24, 2026 8:00 a.m."', "11/24/26\xa0 08:00:00"),
     ],
 )
 def test_times_of_updates_are_read(csv_file: CsvFile, updated: str) -> None:
