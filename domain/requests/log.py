@@ -54,17 +54,19 @@ class Entry(msgspec.Struct, gc=False):
 _BETWEEN_ROWS, _BETWEEN_CELLS = "\x1e", "\x1f"
 """ASCII's own separators for rows and cells. Texts from outside lose theirs."""
 
-WRITE_ENTRIES = Command(
-    """
+_WRITE = """
     INSERT INTO request_log (company_id, environment, key_id, id, method, path, status, milliseconds, size, times,
         request_id, subject, code, sent, faults)
     SELECT cell[1]::uuid, cell[2], cell[3]::uuid, cell[4]::uuid, cell[5], cell[6], cell[7]::smallint, cell[8]::real,
         cell[9]::integer, cell[10]::integer, cell[11], cell[12], cell[13], cell[14], cell[15]
     FROM string_to_table(%s::text, E'\\x1e') AS line
     CROSS JOIN LATERAL (SELECT string_to_array(line, E'\\x1f', '') AS cell OFFSET 0) AS entry
-    """
-)
+"""
+WRITE_ENTRIES = Command(_WRITE)
 """Writes the rows of `text_of`; an empty cell is NULL."""
+WRITE_ENTRIES_AGAIN = Command(f"{_WRITE} ON CONFLICT DO NOTHING")
+"""The same after a failure: where the answer to a commit got lost, nobody knows whether rows are there. It takes a
+third more of PostgreSQL's time."""
 
 
 class _Problem(msgspec.Struct):

@@ -14,7 +14,7 @@ import psycopg
 
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
 from domain.database.async_connections import AsyncDatabase
-from domain.requests.log import WRITE_ENTRIES, Entry, text_of
+from domain.requests.log import WRITE_ENTRIES, WRITE_ENTRIES_AGAIN, Entry, text_of
 from domain.requests.redaction import MOST_BYTES
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
@@ -176,7 +176,8 @@ class RequestLog:
             self._refused.clear()
             try:
                 visible = of_callers(entry.caller for entry in batch)
-                await self._database.execute(WRITE_ENTRIES, [text_of(batch, self._sampled)], visible)
+                write = WRITE_ENTRIES_AGAIN if self._is_failing else WRITE_ENTRIES
+                await self._database.execute(write, [text_of(batch, self._sampled)], visible)
             except psycopg.Error as error:
                 if not self._is_failing:
                     log.warning("request_log.not_written", entries=len(batch), error=str(error))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from prometheus_client import REGISTRY
 from psycopg_pool import PoolTimeout
@@ -256,6 +257,28 @@ def test_entries_that_could_not_be_written_are_written_when_postgres_is_back(
 
     run(settings, work)
     assert stored(database, caller) == [("LOAD-1", 1), ("LOAD-2", 1)]
+
+
+def test_entries_whose_commit_had_no_answer_take_no_others_with_them(settings: Settings, database: Database) -> None:
+    caller, before = any_caller(), counted("dropped")
+
+    async def work(log: RequestLog) -> None:
+        execute = log._database.execute
+
+        async def without_answer(*arguments: Any) -> None:
+            await execute(*arguments)
+            raise psycopg.OperationalError("the connection broke")
+
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(log._database, "execute", without_answer)
+            note(log, caller, 1)
+            await log.write()
+        note(log, caller, 2)
+        await log.write()
+
+    run(settings, work)
+    assert stored(database, caller) == [("LOAD-1", 1), ("LOAD-2", 1)]
+    assert counted("dropped") == before
 
 
 class _Away:
