@@ -206,7 +206,9 @@ class Poller:
             retry_seconds=round(seconds, 1),
         )
         note = partial(self._note, str(fault), fault.what_to_do, forgets, now)
+        due_at = self._due_at
         await self._stored(note)
+        self._due_at = max(self._due_at, due_at)  # the vendor has asked for its wait, wherever the database is
 
     def _note(self, error: str, what_to_do: str, forgets: bool, now: datetime, connection: Connection) -> bool:
         note_failure(

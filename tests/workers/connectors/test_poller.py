@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
+import psycopg
 import pytest
 
+from domain import clock
 from domain.connectors.kinds.motive import Motive
 from domain.connectors.kinds.samsara import Samsara
 from domain.connectors.leases import ConnectorRow
@@ -16,7 +18,7 @@ from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.settings import Settings
 from workers.connectors import poller as poller_module
-from workers.connectors.poller import Poller, _require_bounded
+from workers.connectors.poller import Poller, Store, _require_bounded
 
 
 @pytest.mark.parametrize(
@@ -74,12 +76,16 @@ async def _asked(kind: type[Vendor], fault: VendorFault, failing: Collection[int
     async def store(leased: ConnectorRow, work: Callable[[Connection], object]) -> Any:
         return work(cast(Any, None))
 
-    row = ConnectorRow(new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", None, 1, None, 0, False, None)
-    poller = Poller(row, Settings(), store)
+    poller = _poller(kind, store)
     poller._vendor = Pages()
     for _ in range(polls):
         await poller._turn()
     return asked
+
+
+def _poller(kind: type[Vendor], store: Store[Any]) -> Poller:
+    row = ConnectorRow(new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", None, 1, None, 0, False, None)
+    return Poller(row, Settings(), store)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +107,22 @@ def test_a_page_that_always_fails_keeps_no_other_away(
     be asked less often would never come to its last pages. Without a page the connector does not work again."""
     assert asyncio.run(_asked(kind, fault, failing, len(asked))) == asked
     assert True not in ends or kind is Samsara
+
+
+def test_a_vendor_is_given_its_time_also_while_the_database_is_away() -> None:
+    """It was asked again after three seconds, like a vendor whose page cannot be stored."""
+
+    class Hurried(Samsara):
+        async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
+            raise VendorHurried("it asks to be asked less often", 600)
+
+    async def store(leased: ConnectorRow, work: Callable[[Connection], object]) -> Any:
+        raise psycopg.OperationalError
+
+    async def wait_seconds() -> float:
+        poller = _poller(Samsara, store)
+        poller._vendor = Hurried()
+        await poller._turn()
+        return (poller._due_at - clock.now()).total_seconds()
+
+    assert asyncio.run(wait_seconds()) > 500
