@@ -141,7 +141,7 @@ CLEARED = "-"
 Progress = Callable[[int], object]
 """Called with the number of rows read since the last call."""
 
-_FORMULA = re.compile(r"(?:^|(?<=[;|\t]))(?='*[=+\-@\t\r])")
+_FORMULA = re.compile(r"(?:^|(?<=[;|\t]))(?='*[=+\-@\t\r])|^(?='+\d+$)", re.ASCII)
 """The beginning of a text that a spreadsheet would run, or of one that looks defused because apostrophes come first. A
 spreadsheet may divide the file at semicolons, tabs or bars, so a formula may also begin after them."""
 

@@ -403,12 +403,12 @@ class _Lines:
         return last == width and (cells < width or (width > 3 and first == width))
 
 
-_DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
+_DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])|^'(?='*\d+$)", re.ASCII)
 
 
 def armed(cell: str) -> str:
-    """The text from which `write_rows` made the cell. Other exports write `="00123"`, so that a spreadsheet keeps the
-    zeros."""
+    """The text from which `write_rows` made the cell. Other exports write `="00123"` or `'00123`, so that a spreadsheet
+    keeps the zeros."""
     if cell[:2] == '="' and cell[-1:] == '"' and len(cell) > 2:
         return cell[2:-1].strip()
     return _DEFUSED.sub("", cell) if "'" in cell else cell

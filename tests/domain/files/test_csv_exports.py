@@ -22,7 +22,7 @@ class Thing(Struct, frozen=True):
 
 
 texts = (
-    st.text(st.one_of(st.sampled_from("'=+-@\t\r\n,\";"), st.characters(exclude_categories=["Cs"])), max_size=12)
+    st.text(st.one_of(st.sampled_from("'=+-@\t\r\n,\";1"), st.characters(exclude_categories=["Cs"])), max_size=12)
     .map(lambda text: text.replace("\0", "").strip())
     .filter(bool)
 )
