@@ -80,7 +80,7 @@ def test_routes_stored_before_attempts_had_an_end_keep_working() -> None:
     assert row == (7, True)
 
 
-@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "EUC_JP"])
 def test_a_database_that_does_not_store_unicode_is_refused(encoding: str) -> None:
     url = make_database("encoded", template=f"template0 ENCODING '{encoding}' LOCALE 'C'")
     with pytest.raises(DatabaseProblem, match=r"createdb .*--encoding=UTF8"):

@@ -37,8 +37,10 @@ class _Server(NamedTuple):
     folds_accents: NotNull[bool]
 
 
-FOLDS_ACCENTS = "lower(chr(201)) = chr(233)"
-"""SQL condition: lower() makes é of É. With the locale C it changes ASCII letters alone."""
+FOLDS_ACCENTS = """(SELECT lower(chr(65 + beyond_ascii)) = chr(97 + beyond_ascii)
+    FROM (SELECT 136 * (current_setting('server_encoding') = 'UTF8')::int AS beyond_ascii) AS letters)"""
+"""SQL condition: lower() makes é of É. With the locale C it changes ASCII letters alone. In a database that does not
+store Unicode, which may refuse such a letter, it is about A."""
 MADE_SO = "createdb --template=template0 --encoding=UTF8 --locale=C.UTF-8"
 """The command that makes a database as the service needs it."""
 
