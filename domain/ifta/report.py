@@ -28,7 +28,7 @@ from domain.ifta.legs import NO_LEGS, DrivenLeg, driven_legs
 from domain.queue.jobs import in_batches
 from domain.roads import Roads
 from domain.roads.default_roads import default_roads
-from domain.roads.states import default_states
+from domain.roads.states import ELSEWHERE, default_states
 
 IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"
 CREDITED_BASIS = "credited: what fuel cards sold to trucks with fills in the quarter, planned gallons of the others"
@@ -38,8 +38,8 @@ _PORTION = 50
 
 REPORT_DECIMALS = 2
 
-NO_MEMBERS = frozenset(("AK", "HI", "DC", "MX", "NT", "NU", "YT"))
-"""Places with roads that are no members of IFTA: no tax is due there."""
+NO_MEMBERS = frozenset(("AK", "HI", "DC", "MX", "NT", "NU", "YT", ELSEWHERE))
+"""Places with roads that are no members of IFTA, and the sea that a ferry crosses: no tax is due there."""
 
 
 @dataclass(frozen=True, slots=True)

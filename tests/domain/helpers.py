@@ -141,9 +141,9 @@ def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now
     return step
 
 
-def driven_without_a_plan(connection: Connection, fleet: Fleet, at: datetime) -> UUID:
-    """A live route that reached both its stops, Joliet and Newark, at that time."""
-    route_id = imported(connection, fleet.live, now=at)
+def driven_without_a_plan(connection: Connection, fleet: Fleet, at: datetime, **route: Any) -> UUID:
+    """A live route that reached both its stops, Joliet and Newark unless others are given, at that time."""
+    route_id = imported(connection, fleet.live, now=at, **route)
     for stop in (0, 1):
         connection.execute(
             "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"

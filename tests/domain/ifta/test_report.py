@@ -28,7 +28,7 @@ from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.stations import store_station_rows
 from domain.stations.taxes import store_tax_rows
-from tests.domain.helpers import deliver, imported, route_row
+from tests.domain.helpers import deliver, driven_without_a_plan, imported, route_row
 from tests.domain.trucks import hours, minutes, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 from tests.rows import named
@@ -161,6 +161,23 @@ def test_miles_of_no_member_leave_the_tax_known(
     taxes = [line.tax_dollars for line in report.states if line.state != "NJ"]
     assert report.totals.tax_dollars == pytest.approx(sum(tax for tax in taxes if tax is not None))
     assert report.totals.tax_credited_dollars is not None
+
+
+def test_miles_on_a_ferry_owe_no_tax_and_leave_that_of_the_provinces_known(
+    connection: Connection, fleet: Fleet, csv_file: Callable[..., Path]
+) -> None:
+    rates = ("NS,0.3,0,2026-01-01", "NL,0.2,0,2026-01-01")
+    store_tax_rows(connection, csv_file("state,rate_per_gallon,surcharge_per_gallon,valid_from", *rates), now=NEW_YEAR)
+    halifax, st_johns = {"latitude": 44.64, "longitude": -63.57}, {"latitude": 47.56, "longitude": -52.71}
+    stops = [{"name": "Halifax", **halifax}, {"name": "St. John's", **st_johns}]
+    driven_without_a_plan(connection, fleet, NEW_YEAR - hours(30), stops=stops)
+
+    report = report_of(connection, fleet, Q4)
+
+    taxes = by_state(report, "tax_dollars")
+    assert taxes.pop("elsewhere") is None
+    assert set(taxes) == {"NS", "NL"}
+    assert report.totals.tax_dollars == pytest.approx(sum(taxes.values()))
 
 
 def test_a_leg_over_new_year_counts_where_it_ends_in_the_company_s_time_zone(
