@@ -65,8 +65,8 @@ _WRITE = """
 WRITE_ENTRIES = Command(_WRITE)
 """Writes the rows of `text_of`; an empty cell is NULL."""
 WRITE_ENTRIES_AGAIN = Command(f"{_WRITE} ON CONFLICT DO NOTHING")
-"""The same after a failure: where the answer to a commit got lost, nobody knows whether rows are there. It takes a
-third more of PostgreSQL's time."""
+"""Writes the rows of `text_of` after a failure: where the answer to a commit got lost, nobody knows whether they are
+there. It takes a third more of PostgreSQL's time."""
 
 
 class _Problem(msgspec.Struct):
