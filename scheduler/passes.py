@@ -440,7 +440,7 @@ class Passes:
             )
         except Exception as error:
             log.exception("passes.price_source_failed", source_id=source.id, company_id=source.company_id)
-            if not is_away(error):
+            if not is_servers_fault(error):
                 self._note_fault(source, "something failed on our side")
             return 0
         return poll.files

@@ -14,7 +14,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.database.connections import Connection, Transaction
-from domain.database.health import is_away
+from domain.database.health import is_servers_fault
 from domain.errors import FuelrouteError
 from domain.files.kept_profiles import kept_profiles, read_kept_profile
 from domain.files.profiles import FileProfile
@@ -226,7 +226,7 @@ class _Poll:
         except FuelrouteError as error:
             return self._failed(file, tried, str(error).replace(str(target), "the file"))
         except Exception as error:
-            if is_away(error):
+            if is_servers_fault(error):
                 raise
             log.exception("price_sources.import_failed", source_id=self.source.id, company_id=self.source.company_id)
             return self._failed(file, tried, "something failed on our side")

@@ -7,12 +7,13 @@ from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import asyncssh
 import pytest
 from cryptography.fernet import Fernet
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DiskFull, LockNotAvailable
 
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
@@ -287,6 +288,21 @@ def test_an_older_file_that_is_taken_late_leaves_the_newer_prices(
 
     assert watched.prices() == {"loves-305": 3.499}
     assert {one.state for one in watched.source.seen_files.values()} == {"taken"}
+
+
+def test_a_full_disk_of_postgres_is_no_fault_of_the_file(
+    watched: World, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was called failed, and tried again after an hour."""
+    (folder / "prices.csv").write_text(HEADER + ROW)
+    watched.poll()
+    monkeypatch.setattr(price_polling, "store_price_file", Mock(side_effect=DiskFull))
+    with pytest.raises(DiskFull):
+        watched.poll()
+    monkeypatch.undo()
+
+    assert watched.poll()[:3] == (1, 0, None)
+    assert watched.prices() == {"loves-305": 3.499}
 
 
 def test_a_source_with_a_file_that_may_still_be_written_is_looked_at_again_soon(watched: World, folder: Path) -> None:
