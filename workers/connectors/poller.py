@@ -116,7 +116,7 @@ class Poller:
 
     async def _turn(self) -> VendorPage | None:
         """One poll, with its page stored; None if it failed. Raises LeaseLost once another process has the lease."""
-        started = time.perf_counter()
+        started, doubts = time.perf_counter(), (self._is_doubted, self._fruitful_at, self._has_given_up)
         try:
             page = self._without_dead_cursor(await self._ask())
             if page.has_more and page.cursor == self._cursor:
@@ -131,6 +131,7 @@ class Poller:
         self._due_at = now + timedelta(seconds=0 if page.has_more else self._wait_seconds())
         taken = await self._stored(partial(self._take, page, self._due_at, now))
         if taken is None:
+            self._is_doubted, self._fruitful_at, self._has_given_up = doubts  # nothing came of this poll
             return None
         self._cursor = page.cursor
         if page.vehicles or not self._has_left_out:  # else there was no further page, or there is no answer at all

@@ -83,8 +83,12 @@ async def _asked(kind: type[Vendor], fault: VendorFault, failing: Collection[int
     return asked
 
 
-def _poller(kind: type[Vendor], store: Store[Any]) -> Poller:
-    row = ConnectorRow(new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", None, 1, None, 0, False, None)
+def _poller(kind: type[Vendor], store: Store[Any], *, doubted: str | None = None) -> Poller:
+    """A connector without a cursor, or with one that is in doubt."""
+    is_doubted = doubted is not None
+    row = ConnectorRow(
+        new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", doubted, 1, None, 0, is_doubted, None
+    )
     return Poller(row, Settings(), store)
 
 
@@ -126,3 +130,28 @@ def test_a_vendor_is_given_its_time_also_while_the_database_is_away() -> None:
         return (poller._due_at - clock.now()).total_seconds()
 
     assert asyncio.run(wait_seconds()) > 500
+
+
+def test_a_cursor_in_doubt_stays_so_until_its_end_is_stored() -> None:
+    """The newest positions came half an hour later, where the database was away at the first poll."""
+    is_away = iter([True, False])
+
+    class Silent(Samsara):
+        async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
+            return VendorPage([], [], cursor)
+
+    async def store(leased: ConnectorRow, work: Callable[[Connection], object]) -> Any:
+        if next(is_away):
+            raise psycopg.OperationalError
+        return StoredPage(0, Counter(), None)
+
+    async def cursors() -> list[str | None]:
+        poller = _poller(Samsara, store, doubted="of another account")
+        poller._vendor = Silent()
+        found = []
+        for _ in range(2):
+            await poller._turn()
+            found.append(poller._cursor)
+        return found
+
+    assert asyncio.run(cursors()) == ["of another account", None]
