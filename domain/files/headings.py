@@ -164,9 +164,9 @@ def _indexes(
 
 
 def _is_other(other_values: re.Pattern[str], indexes: tuple[int, ...], below: Sequence[Row]) -> bool:
-    """True if all values of these columns are those of another field."""
+    """True if all values of these columns are those of another field. A dash, as of a rule below the names, is none."""
     cells = (row.cells[index] for row in below for index in indexes if index < len(row.cells))
-    texts = [text for cell in cells if (text := cell_text(cell))]
+    texts = [text for cell in cells if (text := cell_text(cell)).strip("-=_* ")]
     return bool(texts) and all(map(other_values.fullmatch, texts))
 
 
