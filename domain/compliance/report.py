@@ -82,7 +82,7 @@ class ComparedStop(NamedTuple):
     """Cents that the new plan after the refusal cost more; None where there is none."""
 
 
-_STOPS = """
+_TOLD = """
     SELECT t.route_id, t.planned_at AS at, t.driver_id, t.plan_id, t.number, t.station_id, t.place, a.id AS answer_id,
            a.kind AS answer, a.reason,
            CASE WHEN w.verdict IS NOT NULL THEN w.verdict
@@ -96,15 +96,19 @@ _STOPS = """
                 WHEN a.kind IN ('fueled', 'refused') THEN 'answer'
                 WHEN t.seen IS NOT NULL THEN 'place'
                 ELSE '' END AS proof
-    FROM told_stops t
+    FROM {told_stops} t
     LEFT JOIN stop_verdicts w ON w.route_id = t.route_id AND w.number = t.number AND w.verdict <> 'elsewhere'
     LEFT JOIN LATERAL (
         SELECT id, kind, reason FROM driver_answers own
         WHERE own.route_id = t.route_id AND own.station_id = t.station_id AND NOT own.is_late
         ORDER BY own.answered_at DESC, own.id DESC LIMIT 1) AS a ON true
-    WHERE t.company_id = %(company_id)s AND t.environment = %(environment)s
-      AND t.planned_at >= %(start)s AND t.planned_at < %(end)s
-    UNION ALL
+    WHERE {of_span}
+"""
+_OF_SPAN = """
+    t.company_id = %(company_id)s AND t.environment = %(environment)s
+    AND t.planned_at >= %(start)s AND t.planned_at < %(end)s
+"""
+_REFUSED = """
     SELECT a.route_id, a.answered_at, a.driver_id, a.plan_id, NULL, a.station_id, a.place, a.id, a.kind, a.reason,
            'missed', 'answer'
     FROM driver_answers a
@@ -117,6 +121,7 @@ _STOPS = """
 """
 """A stop that was refused stands in the driver's last plan no more, unless there was no other plan; the last refusal of
 a station counts."""
+_STOPS = f"{_TOLD.format(told_stops='told_stops', of_span=_OF_SPAN)} UNION ALL {_REFUSED}"
 
 _BUYS = """
     SELECT sum((s.stop->>'totalCost')::float8) AS dollars, sum((s.stop->>'gallonsToFill')::float8) AS gallons
@@ -207,7 +212,14 @@ _LINES = {
     )
 }
 _NEWEST = "{stop}.at DESC, {stop}.route_id, {stop}.number NULLS LAST, {stop}.answer_id"
-_PORTION = f"SELECT * FROM ({_STOPS}) AS one ORDER BY {_NEWEST.format(stop='one')} LIMIT %(limit)s OFFSET %(offset)s"
+_NEWEST_TOLD = f"""(
+    SELECT t.* FROM told_stops t WHERE {_OF_SPAN} ORDER BY t.planned_at DESC, t.route_id, t.number
+    LIMIT %(limit)s::bigint + %(offset)s)"""
+_PORTION = f"""
+    SELECT * FROM ({_TOLD.format(told_stops=_NEWEST_TOLD, of_span="true")} UNION ALL {_REFUSED}) AS one
+    ORDER BY {_NEWEST.format(stop="one")} LIMIT %(limit)s OFFSET %(offset)s
+"""
+"""Outcomes are looked up for the stops that may stand on the page, not for all of the span."""
 _LIST = Statement(
     ComparedStop,
     f"""

@@ -51,6 +51,7 @@ def test_only_the_report_by_choice_looks_for_choices(walled: Connection, stateme
     assert looks is (statement is _LINES[ComplianceBy.CHOICE])
 
 
-def test_a_page_of_stops_is_cut_before_their_costs_are_worked_out(walled: Connection) -> None:
-    limits = [node for node in nodes(plan_of(walled, _LIST)) if node["Node Type"] == "Limit"]
-    assert any("told_stops" in tables(node) and "plans" not in tables(node) for node in limits)
+def test_a_page_of_stops_is_cut_before_their_outcomes_are_looked_up(walled: Connection) -> None:
+    """And so before their costs are worked out."""
+    limits = [tables(node) for node in nodes(plan_of(walled, _LIST)) if node["Node Type"] == "Limit"]
+    assert any("told_stops" in below and not below & {"driver_answers", "stop_verdicts", "plans"} for below in limits)
