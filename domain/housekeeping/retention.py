@@ -22,11 +22,13 @@ _LONG_FINISHED = """
 
 def _blanking(table: str, *columns: str, emptied: str | None = None) -> str:
     """SQL that empties the columns in a portion of the rows; `emptied` has their assignments where not all become NULL.
-    An empty first column marks rows that are done."""
+    An empty first column marks rows that are done. Without OFFSET 0 PostgreSQL may read all routes that are older than
+    these rows' to join them in order."""
     return f"""
         UPDATE {table} SET {emptied or ", ".join(f"{column} = NULL" for column in columns)} WHERE ctid = ANY(ARRAY(
-            SELECT it.ctid FROM {table} it JOIN routes route ON route.id = it.route_id
-            WHERE it.{columns[0]} IS NOT NULL AND it.route_id < %(oldest_id)s AND {_LONG_FINISHED}
+            SELECT it.ctid FROM {table} it CROSS JOIN LATERAL (
+                SELECT FROM routes route WHERE route.id = it.route_id AND {_LONG_FINISHED} OFFSET 0) AS finished
+            WHERE it.{columns[0]} IS NOT NULL AND it.route_id < %(oldest_id)s
             ORDER BY it.route_id LIMIT %(limit)s FOR UPDATE OF it SKIP LOCKED))
     """
 

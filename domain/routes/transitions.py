@@ -376,12 +376,12 @@ _EXPIRE_STARTED = Scalar(
     UPDATE routes r SET status = 'error', retry_at = NULL, review_at = NULL, updated_at = clock_timestamp(),
         closed_reason = CASE status WHEN 'draft' THEN 'Without a plan' ELSE initcap(status) END
                         || ', and no stop was reached for ' || %(days)s || ' days'
-    WHERE id IN (
+    WHERE id = ANY(ARRAY(
         SELECT id FROM routes o
         WHERE (status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL)
           AND imported_at < %(since)s AND {is_at_work("o.company_id")}
-          AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = o.id AND v.stored_at >= %(since)s)
-        FOR UPDATE SKIP LOCKED)
+          AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = o.id AND v.stored_at >= %(since)s OFFSET 0)
+        FOR UPDATE SKIP LOCKED))
     RETURNING id
     """,
 )

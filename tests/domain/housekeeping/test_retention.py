@@ -8,9 +8,11 @@ from uuid import UUID
 import pytest
 
 from domain.database.connections import Connection, Database
+from domain.database.statements import Command, Scalar
 from domain.housekeeping import retention
+from domain.ids import new_id
 from domain.lifecycle import RouteStatus
-from domain.routes import events
+from domain.routes import events, transitions
 from domain.routes.reading.explanations import read_route_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.savings.recording import record_savings
@@ -18,7 +20,7 @@ from domain.telematics import position_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
 from tests.factories import JOLIET, Fleet
-from tests.rows import named
+from tests.rows import named, nodes
 
 FORGET = {
     "evidence": retention.forget_evidence,
@@ -202,3 +204,19 @@ def test_the_last_position_is_deleted_with_the_others(connection: Connection, fl
     assert tracks() == 3
     forget(connection, now + timedelta(days=33))
     assert tracks() == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [retention._BLANK_EVIDENCE, retention._BLANK_TEXTS, retention._BLANK_EVENTS, transitions._EXPIRE_STARTED],
+    ids=["evidence", "texts", "events", "expired routes"],
+)
+def test_housekeeping_finds_routes_and_visits_by_their_keys(
+    connection: Connection, statement: Scalar[UUID] | Command, now: datetime
+) -> None:
+    """A join by hash or in the order of ids would read the whole table, or all routes before the first one due."""
+    connection.execute("SET LOCAL enable_nestloop = off")
+    asked = {"before": now, "since": now, "days": 14.0, "oldest_id": new_id(), "limit": 1000}
+    ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {statement.text}", asked).fetchall()
+    kinds = [node["Node Type"] for node in nodes(explained[0]["Plan"])]
+    assert not {"Hash Join", "Merge Join"} & set(kinds), kinds
