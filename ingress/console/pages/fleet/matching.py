@@ -193,6 +193,7 @@ def map_together(page: Page, by: Actor) -> Response:
     """Map the references of one spelling, after a person has looked through them. If other references wait by now than
     the person saw, nothing is mapped."""
     matched = matched_of(page)
+    lock_company(page.connection, page.company_id)  # a colleague who maps one of them is waited for, and then seen
     spelling = Spelling(kind_of(page, matched), page.form.packed("before") or None)
     records = list_records(page.connection, page.company_id, matched)
     waiting = waiting_references(page.connection, page.company_id, matched, records)
