@@ -24,6 +24,10 @@ class TimeLimits(NamedTuple):
 SERVING = TimeLimits(statement_seconds=2.5, lock_seconds=1.5, idle_seconds=10)
 """The limits of requests. Each is answered within 5 s, including its wait for a connection."""
 
+REPORTING = TimeLimits(statement_seconds=15, lock_seconds=1.5, idle_seconds=30)
+"""The limits of the console's reports and exports, which have threads of their own: a year of 10,000 trucks takes
+seconds, and twice as long on a busy machine."""
+
 WORKING = TimeLimits(statement_seconds=60, lock_seconds=2)
 """The limits of jobs and passes."""
 

@@ -17,6 +17,7 @@ from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
 from domain.accounts.users import EVERYBODY
 from domain.audit.entries import Actor
+from domain.database.options import REPORTING, TimeLimits
 from domain.errors import FuelrouteError
 from domain.files.reading_ends import ReadingEnded, reading_ends, reading_within
 from domain.lifecycle import Role
@@ -83,6 +84,9 @@ async def as_download(request: Request, work: Callable[[], Response]) -> Respons
     return response
 
 
+_LIMITS: dict[Runner, TimeLimits] = {in_report_threads: REPORTING, as_download: REPORTING}
+"""The limits of transactions in which pages are shown, where they are not the console's."""
+
 # --- Addresses ---------------------------------------------------------------------------------------------------
 
 
@@ -96,10 +100,10 @@ def page_at(
 ) -> Route:
     """An address that shows something to the roles `by`. For other roles it does not exist, or, with an `is_hidden` of
     False, they are told that they may not see it."""
+    answer = partial(answer_signed_in, by=by, is_hidden=is_hidden, limits=_LIMITS.get(run))
 
     async def endpoint(request: Request) -> Response:
-        form = read_query(request)
-        return await run(request, partial(answer_signed_in, request, handler, form, by=by, is_hidden=is_hidden))
+        return await run(request, partial(answer, request, handler, read_query(request)))
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -204,7 +208,7 @@ def _status_of(error: FuelrouteError, faults: Faults) -> int | None:
 
 
 _LOOK_SECONDS = 8.0
-"""Time for the preview of a file before its import. The page's transaction ends after 10 s without a statement."""
+"""Time for the preview of a file before its import. The page's transaction ends after 30 s without a statement."""
 
 FileHandler = Callable[[Page, Upload], Response]
 
@@ -224,7 +228,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
             check(page)
             return Response()
 
-        answer = partial(answer_signed_in, request, form=form, by=by, is_hidden=True)
+        answer = partial(answer_signed_in, request, form=form, by=by, is_hidden=True, limits=REPORTING)
         checked = await in_page_threads(request, partial(answer, check_sender))
         if checked.status_code != 200 or "HX-Redirect" in checked.headers:
             return checked

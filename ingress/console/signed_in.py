@@ -18,6 +18,7 @@ from domain.accounts.tokens import is_form_token, is_of_company
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.audit.entries import LONGEST_REASON, Actor
 from domain.database.connections import Connection, Tenant
+from domain.database.options import TimeLimits
 from domain.database.owned import Owned
 from domain.database.statements import Row
 from domain.database.visibility import EVERYTHING, of_companies, set_visibility
@@ -160,14 +161,21 @@ def see_other(path: str) -> Response:
 
 
 def answer_signed_in(
-    request: Request, handler: Handler, form: Form, *, by: Collection[Role], is_hidden: bool = False
+    request: Request,
+    handler: Handler,
+    form: Form,
+    *,
+    by: Collection[Role],
+    is_hidden: bool = False,
+    limits: TimeLimits | None = None,
 ) -> Response:
     """Run the handler in a transaction, if the person is signed in and has one of the roles `by`. The transaction sees
     only the person's company, or for an operator, who looks after all companies, everything. `is_hidden`: for other
-    roles the address does not exist. Raises Refused and whatever the handler raises, after rolling the transaction
-    back; Refused also for a part of a page that is older than the session."""
+    roles the address does not exist. `limits`: those of the transaction, where they are not the console's. Raises
+    Refused and whatever the handler raises, after rolling the transaction back; Refused also for a part of a page that
+    is older than the session."""
     console, token, now = console_of(request), read_cookie(request, SESSION), clock.now()
-    with console.database.transaction(EVERYTHING) as connection:
+    with console.database.transaction(EVERYTHING, limits=limits) as connection:
         session = find_session(connection, token, now=now) if token is not None else None
         if token is None or session is None:
             if token is not None:

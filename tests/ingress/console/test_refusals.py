@@ -14,15 +14,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from domain.database.connections import Database
 from domain.errors import FuelrouteError
+from domain.lifecycle import Role
 from domain.settings import Settings
+from ingress.console.addresses import Runner, as_download, in_page_threads, in_report_threads, page_at
 from ingress.console.app import create_console
 from ingress.console.browser import BadForm, TooLarge, TooSlow
 from ingress.console.console import Console
 from ingress.console.downloads import TooManyDownloads
 from ingress.console.importer import TooManyImports
 from ingress.console.refusals import Refused
+from ingress.console.signed_in import Page
 from ingress.http.fair_queue import CapacityTimeout
+from tests.factories import signed_in
 from tests.ingress.console.conftest import words
 
 
@@ -118,3 +123,20 @@ def test_an_address_that_takes_no_such_request_says_which_it_takes(
 ) -> None:
     answer = asked(app, method, path)
     assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize(
+    ("run", "limit"), [(in_page_threads, "2500ms"), (in_report_threads, "15s"), (as_download, "15s")]
+)
+def test_reports_and_exports_may_take_longer_than_pages(
+    app: Starlette, database: Database, run: Runner, limit: str
+) -> None:
+    def show(page: Page) -> Response:
+        ((told,),) = page.connection.execute("SHOW statement_timeout").fetchall()
+        return Response(told)
+
+    with database.transaction() as connection:
+        token = signed_in(connection, Role.OPERATOR, None)
+    app.router.routes.insert(0, page_at("/limit", show, run=run))
+    with app.state.console.database:
+        assert asked(app, "GET", "/limit", Cookie=f"fuelroute={token}").text == limit

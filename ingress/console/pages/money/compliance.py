@@ -16,7 +16,7 @@ from domain.compliance.rows import COMPLIANCE_COLUMNS, columns_of_stops, line_of
 from domain.files.csvfiles import write_records
 from domain.lifecycle import Environment
 from domain.wording import REFUSED_BECAUSE
-from ingress.console.addresses import as_download, page_at
+from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
 from ingress.console.report_choices import address_with, drivers_hidden, named_spans, sees_drivers, span_of
@@ -115,6 +115,6 @@ def export(page: Page) -> Response:
 
 
 ADDRESSES = [
-    page_at("/compliance", show),
+    page_at("/compliance", show, run=in_report_threads),
     page_at("/compliance.csv", export, run=as_download),
 ]
