@@ -82,7 +82,11 @@ def loses_its_connection(connection: Connection) -> None:
 
 def takes_too_long(connection: Connection) -> None:
     connection.execute("SET statement_timeout = 20")
-    connection.execute("SELECT pg_sleep(5)").fetchone()
+    try:
+        connection.execute("SELECT pg_sleep(5)").fetchone()
+    finally:  # where each statement commits by itself, the session would keep it: 20 ms may be short on a busy machine
+        with suppress(psycopg.Error):
+            connection.execute("RESET statement_timeout")
 
 
 def is_cancelled(connection: Connection) -> None:
