@@ -50,6 +50,9 @@ SAME_WITHIN = timedelta(minutes=1)
 
 TWO_DRIVERS = Actor("Fuelroute", "two drivers found it closed")
 
+_LONGEST_ON_ITS_WAY = timedelta(minutes=1)
+"""An answer may take this long on a slow network. It seems to be given that much later, and so later than what the
+driver says meanwhile on the same phone."""
 
 _TRUCK_IS_THERE_FOR = timedelta(minutes=15)
 """The longest time between an answer and a fix that still tells where the driver was."""
@@ -219,11 +222,12 @@ def _is_known(connection: Connection, link: DriverLink, given: GivenAnswer, *, n
 def _is_outdated(
     connection: Connection, link: DriverLink, given: GivenAnswer, station_id: str | None, told_at: datetime | None
 ) -> bool:
-    """True if the driver, after he gave this answer, has said something else of the station, on another phone. That he
-    has fueled stays true."""
+    """True if the driver, after he gave this answer for certain, has said something else of the station, on another
+    phone. That he has fueled stays true."""
     if told_at is None or given.kind is AnswerKind.FUELED:
         return False
-    asked = (link.company_id, link.route_id, link.driver_id, station_id, given.kind, told_at)
+    since = told_at + _LONGEST_ON_ITS_WAY
+    asked = (link.company_id, link.route_id, link.driver_id, station_id, given.kind, since)
     return _SAID_OTHERWISE_SINCE.first(connection, asked) is not None
 
 

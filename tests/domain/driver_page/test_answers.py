@@ -134,6 +134,14 @@ def test_a_refusal_from_a_phone_with_a_slow_clock_is_no_older_than_the_answer_be
     assert trip.take(refused, after=3.5 * HOUR).outcome == "taken"
 
 
+def test_an_answer_given_while_the_one_before_it_is_on_its_way_is_no_older(trip: AnsweredTrip) -> None:
+    """The page sends one after the other, and a slow network took half a minute for the first."""
+    second = timedelta(seconds=1)
+    trip.take(trip.given(told_at=trip.now, sent_at=trip.now), after=30 * second)
+    refused = trip.refused(told_at=trip.now + 5 * second, sent_at=trip.now + 31 * second)
+    assert trip.take(refused, after=32 * second).outcome == "taken"
+
+
 def test_a_purchase_that_another_phone_kept_has_been_made(trip: AnsweredTrip) -> None:
     trip.take(trip.refused(told_at=trip.now + 10 * MINUTE), after=10 * MINUTE)
     given = trip.given(AnswerKind.FUELED, told_at=trip.now + 5 * MINUTE)
