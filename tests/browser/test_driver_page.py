@@ -1,11 +1,13 @@
 """A driver's way through a trip on an old phone with a poor connection, and what his dispatcher sees of it."""
 
 import re
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import set_policy
@@ -14,6 +16,7 @@ from domain.ids import read_id
 from domain.languages.tags import OWN_NAMES
 from domain.lifecycle import Role
 from domain.settings import Settings
+from ingress.driver.rendering import STATIC
 from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import WIDTHS
 from tests.browser.conftest import People
@@ -232,3 +235,38 @@ def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
         page.goto(link)
         expect(page.get_by_role("heading", name="This link shows nothing")).to_be_visible()
         assert not [url for url in page.evaluate(KEPT_PAGES) if link in url], "it is forgotten in all languages"
+
+
+class _Breaking(BaseHTTPRequestHandler):
+    """Serves the worker and pages; one that is asked for with `breaks` breaks off in its midst."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        is_worker = self.path == "/d/worker.js"
+        body = (STATIC / "worker.js").read_bytes() if is_worker else b"<p>" + 20_000 * b"x"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/javascript" if is_worker else "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.close_connection = "breaks" in self.path
+        self.wfile.write(body[:5_000] if self.close_connection else body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_page_stays_kept_where_the_next_one_breaks_off(chromium: Browser) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Breaking) as server, chromium.new_context() as context:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            page, url = context.new_page(), f"http://127.0.0.1:{server.server_port}/d/"
+            page.goto(f"{url}token")
+            page.evaluate("navigator.serviceWorker.register('/d/worker.js', { scope: '/d/' })")
+            page.wait_for_function("navigator.serviceWorker.controller !== null")
+            fetched = "(url) => fetch(url).then((answer) => answer.text()).catch(() => '')"
+            for query, kept in ("", ""), ("?l=es", "?l=es"), ("?l=fr&breaks", "?l=es"), ("?l=en", "?l=en"):
+                page.evaluate(fetched, f"{url}token{query}")
+                assert page.evaluate(KEPT_PAGES) == [f"{url}token{kept}"]
+        finally:
+            server.shutdown()

@@ -11,8 +11,11 @@ async function fromNetwork(request) {
   const kept = await caches.open(KEPT);
   const answer = await fetch(request);
   const isSeen = answer.ok && !answer.redirected;
-  if (isSeen || answer.status === 404) await kept.delete(request.url, { ignoreSearch: true });  // in all languages
-  if (isSeen) await kept.put(request.url, answer.clone());
+  if (!isSeen && answer.status !== 404) return answer;
+  const before = await kept.keys(request.url, { ignoreSearch: true });  // in all languages
+  if (isSeen) await kept.put(request.url, answer.clone());  // fails where the connection breaks within the page
+  const has = new URL(request.url).search;
+  for (const one of before) if (!isSeen || new URL(one.url).search !== has) await kept.delete(one);
   return answer;
 }
 
