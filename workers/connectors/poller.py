@@ -190,8 +190,8 @@ class Poller:
         if isinstance(fault, VendorHurried):
             if fault.retry_after_seconds is not None:
                 seconds = fault.retry_after_seconds + random.uniform(0, 1)  # noqa: S311
-        elif self._vendor.counts_pages and self._failures:
-            self._has_left_out = self._failures == 1
+        elif self._vendor.counts_pages and (in_a_row := self._failures % 3):  # those of earlier processes count
+            self._has_left_out = in_a_row == 1
             self._cursor = str(int(self._cursor or 1) + 1) if self._has_left_out else None
         self._failures += 1
         now = clock.now()

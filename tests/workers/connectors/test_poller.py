@@ -60,8 +60,10 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return told
 
 
-async def _asked(kind: type[Vendor], fault: VendorFault, failing: Collection[int], polls: int) -> list[str | None]:
-    """The cursors of some polls of a vendor with five pages, some of which fail."""
+async def _asked(
+    kind: type[Vendor], fault: VendorFault, failing: Collection[int], polls: int, *, failures: int = 0
+) -> list[str | None]:
+    """The cursors of some polls of a vendor with five pages, some of which fail, after these failures."""
     asked: list[str | None] = []
 
     class Pages(kind):  # type: ignore[misc, valid-type]
@@ -76,18 +78,18 @@ async def _asked(kind: type[Vendor], fault: VendorFault, failing: Collection[int
     async def store(leased: ConnectorRow, work: Callable[[Connection], object]) -> Any:
         return work(cast(Any, None))
 
-    poller = _poller(kind, store)
+    poller = _poller(kind, store, failures=failures)
     poller._vendor = Pages()
     for _ in range(polls):
         await poller._turn()
     return asked
 
 
-def _poller(kind: type[Vendor], store: Store[Any], *, doubted: str | None = None) -> Poller:
+def _poller(kind: type[Vendor], store: Store[Any], *, doubted: str | None = None, failures: int = 0) -> Poller:
     """A connector without a cursor, or with one that is in doubt."""
     is_doubted = doubted is not None
     row = ConnectorRow(
-        new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", doubted, 1, None, 0, is_doubted, None
+        new_id(), new_id(), "live", kind.kind, "http://vendor", "{}", doubted, 1, None, failures, is_doubted, None
     )
     return Poller(row, Settings(), store)
 
@@ -99,7 +101,7 @@ def _poller(kind: type[Vendor], store: Store[Any], *, doubted: str | None = None
         (Motive, _FAILED, [1], [None, None, "2", "3", "4", "5", None, None, "2"]),
         (Motive, _FAILED, [5], [None, "2", "3", "4", "5", "5", "6", None, "2"]),
         (Motive, _FAILED, [3, 4], [None, "2", "3", "3", "4", None, "2", "3", "3", "4"]),
-        (Motive, _FAILED, range(1, 6), [None, None, "2", None, None, None]),
+        (Motive, _FAILED, range(1, 6), [None, None, "2", None, None, "2", None]),
         (Motive, VendorHurried("it asks to be asked less often", None), [3], [None, "2", *["3"] * 7]),
         (Samsara, _FAILED, [3], [None, "2", *["3"] * 7]),
     ],
@@ -111,6 +113,13 @@ def test_a_page_that_always_fails_keeps_no_other_away(
     be asked less often would never come to its last pages. Without a page the connector does not work again."""
     assert asyncio.run(_asked(kind, fault, failing, len(asked))) == asked
     assert True not in ends or kind is Samsara
+
+
+@pytest.mark.parametrize("failures", range(2, 8))
+def test_a_first_page_that_fails_keeps_no_other_away_in_another_process(failures: int, ends: list[bool]) -> None:
+    """The process that has the lease next begins with the stored failures, which only a whole round ends."""
+    asked = asyncio.run(_asked(Motive, _FAILED, [1], 7, failures=failures))
+    assert "5" in asked
 
 
 def test_a_vendor_is_given_its_time_also_while_the_database_is_away() -> None:
