@@ -100,10 +100,12 @@ def page_at(
 ) -> Route:
     """An address that shows something to the roles `by`. For other roles it does not exist, or, with an `is_hidden` of
     False, they are told that they may not see it."""
-    answer = partial(answer_signed_in, by=by, is_hidden=is_hidden, limits=_LIMITS.get(run))
+    limits = _LIMITS.get(run)
 
     async def endpoint(request: Request) -> Response:
-        return await run(request, partial(answer, request, handler, read_query(request)))
+        form = read_query(request)
+        work = partial(answer_signed_in, request, handler, form, by=by, is_hidden=is_hidden, limits=limits)
+        return await run(request, work)
 
     return Route(path, endpoint, methods=["GET"])
 
