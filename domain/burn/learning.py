@@ -40,12 +40,14 @@ _NOTE = Command(
     INSERT INTO trip_burns (route_id, company_id, environment, vehicle_id, started_at, ended_at)
     SELECT r.id, r.company_id, r.environment, r.vehicle_id, least(visited.left_at, r.completed_at), r.completed_at
     FROM routes r
-    CROSS JOIN LATERAL (SELECT coalesce(min(departed_at), min(arrived_at), r.completed_at) AS left_at
+    CROSS JOIN LATERAL (SELECT coalesce(min(coalesce((departure_evidence->>'seenUntil')::timestamptz, departed_at)),
+                                        min(arrived_at), r.completed_at) AS left_at
                         FROM visits WHERE route_id = r.id) AS visited
     WHERE r.id = ANY(%s) AND r.status = 'completed' AND r.vehicle_id IS NOT NULL
     ON CONFLICT (route_id) DO NOTHING
     """
 )
+"""A truck may have left at any moment of a silence that hides its departure."""
 
 
 def let_trips_wait(connection: Connection, route_ids: Sequence[UUID]) -> None:

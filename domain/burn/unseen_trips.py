@@ -17,7 +17,7 @@ class EndedTrip(NamedTuple):
     environment: str
     vehicle_id: UUID
     started_at: datetime
-    """When the truck left the first stop, by the time of its fixes."""
+    """When the truck left the first stop, by the time of its fixes: the last one before a silence that hides it."""
     ended_at: datetime
 
 

@@ -120,6 +120,28 @@ def test_a_silence_in_which_the_truck_may_have_stood_proves_nothing(trip: Answer
     assert outcomes(trip, fleet.live) == [("followed", "answer"), ("unknown", "")]
 
 
+def test_a_silence_up_to_the_last_stop_proves_nothing_of_a_station_beside_it(trip: AnsweredTrip, fleet: Fleet) -> None:
+    """The departure that the last stop shows is that of the first fix after the silence."""
+    left_at, seen_until = trip.now + 8 * HOUR, trip.now
+    post(trip.connection, fleet.live, positions_at(BEFORE, seen_until), now=seen_until)
+    for at in (left_at, left_at + HOUR / 60):
+        post(trip.connection, fleet.live, positions_at(AWAY, at), now=at)
+    trip.connection.execute(
+        "INSERT INTO visits (route_id, company_id, environment, stop, arrived_at, departed_at, departure_evidence)"
+        " VALUES (%s, %s, 'live', 0, %s, %s, %s) ON CONFLICT (route_id, stop) DO UPDATE"
+        " SET departed_at = excluded.departed_at, departure_evidence = excluded.departure_evidence",
+        (trip.route_id, fleet.company_id, seen_until, left_at, as_json({"seenUntil": seen_until.isoformat()})),
+    )
+    trip.connection.execute(
+        "UPDATE routes SET status = 'completed', completed_at = %s WHERE id = %s", (left_at, trip.route_id)
+    )
+    record_savings(trip.connection, trip.route_id)
+    let_trips_wait(trip.connection, [trip.route_id])
+    (ended,) = unseen_trips(trip.connection, now=left_at + HOUR, limit=10)
+    assert record_trip(trip.connection, ended, now=left_at + HOUR) == 2
+    assert outcomes(trip, fleet.live)[0] == ("unknown", "")
+
+
 def test_the_stops_of_a_driver_who_was_erased_before_the_comparison_are_not_kept(
     trip: AnsweredTrip, fleet: Fleet
 ) -> None:
