@@ -333,7 +333,8 @@ class _Spelled(Generic[RowShape]):
         self._shape = shape
         self.numbers = frozenset(name for name, kind in kinds.items() if kind is float)
         """The fields that are numbers."""
-        self._days = {name: DayOrder(name) for name, kind in kinds.items() if kind is date}
+        self._days = [name for name, kind in kinds.items() if kind is date]
+        self._order = DayOrder(" and ".join(self._days))  # one for all: whoever writes a file has one order
 
     def row(self, values: dict[str, str]) -> RowShape:
         """The row. Raises Invalid."""
@@ -351,16 +352,15 @@ class _Spelled(Generic[RowShape]):
             elif first_currency([found[name]]) in ("", "$"):  # another one has a column of its own
                 with suppress(ValueError):
                     found[name] = repr(written_number(found[name]))
-        for name in self._days.keys() & values.keys():
-            self._days[name].note(found[name])
+        for name in filter(values.__contains__, self._days):
+            self._order.note(found[name])
             with suppress(ValueError):
                 found[name] = written_time(found[name]).date().isoformat()
         return found
 
     def refuse_days_first(self) -> None:
         """Refuse the file with UnreadableFile if its days stand before the months."""
-        for order in self._days.values():
-            order.refuse()
+        self._order.refuse()
 
 
 _NO_COLUMNS: frozenset[str] = frozenset()

@@ -483,8 +483,10 @@ def test_days_and_amounts_may_be_written_as_a_spreadsheet_does(
         2: "discount_per_gallon: Expected a number",
         3: "net_price: Expected a number < 100.0",
     }
-    with pytest.raises(UnreadableFile, match="valid_from: '20/11/2026' has the day before the month"):
+    with pytest.raises(UnreadableFile, match="valid_from and valid_to: '20/11/2026' has the day before the month"):
         load("S1,0.25,,05/11/2026,", "S2,,3.389,20/11/2026,")
+    with pytest.raises(UnreadableFile, match="'31/12/2026' has the day before the month, and '01/10/2026' would be"):
+        load("S1,0.25,,01/10/2026,", "S2,,3.389,01/10/2026,31/12/2026")  # else S1 holds from January on
 
 
 def test_taxes_are_upserted_by_state_and_first_day(connection: Connection, csv_file: CsvFile, now: datetime) -> None:
