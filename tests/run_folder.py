@@ -12,6 +12,8 @@ from time import time
 
 import pytest
 
+from tests.servers import CLUSTERS
+
 _MEMORY = Path("/dev/shm")
 _ROOM_IN_MEMORY = 8 * 10**9
 """Bytes that must be free there. A whole run takes up to 5 GB."""
@@ -29,6 +31,7 @@ def folder_of_run(config: pytest.Config) -> Iterator[Path]:
     if in_memory:
         _remove_those_of_killed_runs()
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_MEMORY if in_memory else None))
+    folder.chmod(0o711)  # PostgreSQL's own user passes through to some of the folders below it
     if in_memory and not config.option.basetemp:
         config.option.basetemp = folder / "tmp"  # above the `tmp_path` of each test
     try:
@@ -36,6 +39,15 @@ def folder_of_run(config: pytest.Config) -> Iterator[Path]:
             yield folder
     finally:
         _remove_by_itself(folder)
+
+
+@contextmanager
+def own_folder(name: str) -> Iterator[Path]:
+    """A folder for as long as the block, below that of the run. Its path is shorter than `tmp_path`, which stays until
+    the run ends, and which no other user can pass through. Outside of a run it is where temporary files are."""
+    run = os.environ.get(CLUSTERS)
+    with tempfile.TemporaryDirectory(prefix=f"fuelroute-{name}-", dir=run, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def _has_room() -> bool:

@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -39,6 +38,7 @@ from domain.stations.stations import store_station_rows
 from tests.cells.haproxy import PROGRAM, Proxy, running_haproxy
 from tests.factories import DOT, JOLIET, STATIONS, Fleet, make_fleet, route_body
 from tests.gateway import HOST, Gateway, running_gateway
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres
 from tests.service import ALL_PROCESSES, Service, eventually, running_service
 
@@ -292,9 +292,9 @@ def main() -> None:
     options = parser.parse_args()
     if PROGRAM is None:
         sys.exit("HAProxy is not installed here: apt-get install haproxy")
-    with tempfile.TemporaryDirectory(prefix="fuelroute-cells-") as folder:
+    with own_folder("cells") as folder:
         outcome = rehearse(
-            Path(folder),
+            folder,
             seconds=options.seconds,
             per_second=options.pushes_per_second,
             trucks=options.trucks,

@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from tests.chaos.model import Answer
 from tests.chaos.stack import NotReady, Stack, running_stack, wait_for
 from tests.chaos.traffic import Lane, Traffic
 from tests.chaos.world import World, new_world
+from tests.run_folder import own_folder
 
 QUIET_SECONDS = 240.0
 """Nothing may be stuck for longer than this after the end of a fault."""
@@ -115,7 +115,7 @@ Show = Callable[[int, Outcome, str], None]
 def run(plan: Plan, show: Show = lambda *_: None) -> Outcome:
     """Runs the machine to its end. Raises NotReady when the stack does not start."""
     with ExitStack() as life:
-        folder = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="fuelroute-chaos-")))
+        folder = life.enter_context(own_folder("chaos"))
         folder.chmod(0o711)  # PostgreSQL's own user passes through
         post = life.enter_context(running_post())
         show(0, Outcome(), "starts the stack")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from domain.settings import STACK_FILE, Settings
 from tests.factories import route_body
 from tests.forking import forked_command
 from tests.rows import named, stored_id
+from tests.run_folder import own_folder
 from tests.service import Service, eventually
 
 pytestmark = pytest.mark.servers
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.servers
 @contextmanager
 def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
     """A stack of its own, and the process id of its supervisor."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-kills-") as folder:
-        data, screen = Path(folder, "data"), Path(folder, "screen")
+    with own_folder("kills") as folder:
+        data, screen = folder / "data", folder / "screen"
         up = forked_command(
             "up", "--port", "0", "--data", str(data), environment=os.environ | environment, output=screen
         )

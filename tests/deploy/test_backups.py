@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -29,6 +28,7 @@ from tests.forking import forked_command
 from tests.gateway import Gateway, running_gateway
 from tests.pipeline.world import store_prices
 from tests.rows import named, stored_id
+from tests.run_folder import own_folder
 from tests.service import Client, Service, eventually
 
 pytestmark = pytest.mark.servers
@@ -112,8 +112,8 @@ class World:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with tempfile.TemporaryDirectory(prefix="fuelroute-backups-") as folder, forked_fuelroute(Path(folder)) as path:
-        yield World(Path(folder), path)
+    with own_folder("backups") as folder, forked_fuelroute(folder) as path:
+        yield World(folder, path)
 
 
 def family(pid: int) -> list[int]:

@@ -2,13 +2,11 @@
 
 import http.client
 import json
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +24,7 @@ from domain.telemetry.health import Health, Unhealthy
 from scheduler.state import SchedulerState
 from tests.conftest import make_database
 from tests.ports import own_port
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres, OwnRedis, own_redis
 from tests.service import Service, eventually, one_below, running_service
 from tests.silence import postmaster_of, stopped
@@ -71,11 +70,10 @@ def stack() -> Iterator[Stack]:
 def running_stack(processes: tuple[str, ...]) -> Iterator[Stack]:
     """Processes over servers of their own, which the tests may stop."""
     with (
-        tempfile.TemporaryDirectory(prefix="fuelroute-health-", ignore_cleanup_errors=True) as name,
-        running(CopiedPostgres(Path(name), durable=False)) as database_url,
-        own_redis(Path(name)) as redis,
+        own_folder("health") as folder,
+        running(CopiedPostgres(folder, durable=False)) as database_url,
+        own_redis(folder) as redis,
     ):
-        folder = Path(name)
         migrate(database_url)
         settings = Settings(data=folder, database_url=database_url, redis_url=redis.url)
         first, console = own_port(len(processes)), own_port()

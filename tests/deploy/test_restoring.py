@@ -5,7 +5,6 @@ import io
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -51,6 +50,7 @@ from tests.conftest import as_superuser, own_database
 from tests.deploy.commands import Cli
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import make_fleet, signed_in
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres
 from tests.service import eventually
 
@@ -150,9 +150,9 @@ def test_a_damaged_backup_is_refused_and_nothing_is_left(
 def archived() -> Iterator[Path]:
     """A backup made after a step back to this release, and an archive with six changes since, each in a piece of its
     own."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-damage-", ignore_cleanup_errors=True) as name:
-        data, folder = Path(name) / "data", Path(name) / "backups"
-        Path(name).chmod(0o755)  # PostgreSQL's user goes through it
+    with own_folder("damage") as own:
+        data, folder = own / "data", own / "backups"
+        own.chmod(0o755)  # PostgreSQL's user goes through it
         server, archiving = CopiedPostgres(data), Supervisor(print)
         with running(server) as url:
             migrate(url)
@@ -177,17 +177,17 @@ def archived() -> Iterator[Path]:
 def changes_restored(folder: Path, *, until_damage: bool = False) -> list[int]:
     backup = choose_backup(folder, None, None)
     with (
-        tempfile.TemporaryDirectory(prefix="fuelroute-damage-", ignore_cleanup_errors=True) as name,
+        own_folder("damage") as own,
         restored_database(
             folder,
-            Path(name) / "new",
+            own / "new",
             backup,
             at=None,
             contact_key=None,
             progress=lambda step, done, total: None,
             until_damage=until_damage,
         ),
-        superuser(EmbeddedPostgres(next(Path(name).iterdir())), "fuelroute") as connection,
+        superuser(EmbeddedPostgres(next(own.iterdir())), "fuelroute") as connection,
     ):
         return [number for (number,) in connection.execute("SELECT number FROM changes ORDER BY 1")]
 
@@ -334,12 +334,12 @@ def test_an_archive_with_a_whole_last_piece_goes_on_behind_it(folder: Path) -> N
 @pytest.mark.servers
 def test_a_stack_without_the_archive_that_it_had_says_that_it_ends() -> None:
     """It ended without a word where somebody had left the option out."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-damage-") as name:
-        server = CopiedPostgres(Path(name))
+    with own_folder("damage") as own:
+        server = CopiedPostgres(own)
         with running(server):
             with superuser(server) as connection:
                 archive._MAKE_SLOT.execute(connection)
-            said = [started_without_archive(server, Path(name)) for _ in range(2)]
+            said = [started_without_archive(server, own) for _ in range(2)]
 
     assert said == [ARCHIVE_ENDS + "\n", ""]
 
@@ -353,9 +353,9 @@ def started_without_archive(server: EmbeddedPostgres, data: Path) -> str:
 @pytest.mark.servers
 def test_an_archive_whose_disk_was_full_goes_on_once_there_is_room() -> None:
     """A file that the disk did not take whole kept it from going on for ever."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-damage-") as name:
-        server, folder, log = CopiedPostgres(Path(name) / "data"), Path(name) / "backups", Path(name) / "archive.log"
-        Path(name).chmod(0o755)  # PostgreSQL's user goes through it
+    with own_folder("damage") as own:
+        server, folder, log = CopiedPostgres(own / "data"), own / "backups", own / "archive.log"
+        own.chmod(0o755)  # PostgreSQL's user goes through it
         with running(server), superuser(server) as connection:
             for size in (PIECE_BYTES // 3, PIECE_BYTES):
                 archiving = Supervisor(print)

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from domain.database.connections import Connection
 from domain.settings import Settings
 from tests.deploy.test_embedded import is_running, members, python
 from tests.rows import named
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres
 from tests.service import eventually
 
@@ -38,8 +38,8 @@ DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flus
 @pytest.fixture
 def data() -> Iterator[Path]:
     """A folder for servers. Not pytest's: each new session of pytest shuts the way to that for PostgreSQL's user."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-test-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    with own_folder("test") as folder:
+        yield folder
 
 
 def says_up(name: str, folder: Path) -> bool:

@@ -1,7 +1,6 @@
 """A whole service with a console of its own, for the fuzz."""
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.fuzz.engine import Fault
 from tests.ingress.console.conftest import World, running_console
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres
 from tests.service import Service, running_service
 
@@ -47,8 +47,7 @@ class Stack:
 @contextmanager
 def running_stack() -> Iterator[Stack]:
     """PostgreSQL, Valkey, ingress, workers, scheduler and console, in a folder of their own."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-fuzz-") as name:
-        folder = Path(name)
+    with own_folder("fuzz") as folder:
         data, logs = folder / "data", folder / "logs"
         data.mkdir()
         logs.mkdir()

@@ -1,12 +1,10 @@
 """PostgreSQL falls silent without closing its connections: every request is answered, and all goes on afterwards."""
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,6 +13,7 @@ from deploy.embedded import EmbeddedRedis, running
 from domain.migrations import migrate
 from domain.settings import Settings
 from tests.factories import JOLIET, route_body
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres
 from tests.service import Client, Service, eventually, one_below, running_service
 from tests.silence import postmaster_of, stopped
@@ -24,13 +23,13 @@ from tests.silence import postmaster_of, stopped
 def own_service() -> Iterator[Service]:
     """The whole service over servers of its own, which the tests may stop."""
     with (
-        tempfile.TemporaryDirectory(prefix="fuelroute-silence-", ignore_cleanup_errors=True) as folder,
-        running(CopiedPostgres(Path(folder), durable=False)) as database_url,
-        running(EmbeddedRedis(Path(folder), durable=False)) as redis_url,
+        own_folder("silence") as folder,
+        running(CopiedPostgres(folder, durable=False)) as database_url,
+        running(EmbeddedRedis(folder, durable=False)) as redis_url,
     ):
         migrate(database_url)
-        settings = Settings(data=Path(folder), database_url=database_url, redis_url=redis_url)
-        with running_service(settings, Path(folder), SWEEP_SECONDS="1", WORKER_THREADS="2") as service:
+        settings = Settings(data=folder, database_url=database_url, redis_url=redis_url)
+        with running_service(settings, folder, SWEEP_SECONDS="1", WORKER_THREADS="2") as service:
             yield service
 
 

@@ -1,10 +1,8 @@
 """Whoever follows the changes of routes ends with what is stored, however transactions overlap."""
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +26,7 @@ from tests.domain.helpers import go_behind_the_wall, imported
 from tests.factories import Fleet, make_fleet
 from tests.repeatable import examples
 from tests.rows import nodes
+from tests.run_folder import own_folder
 from tests.servers import CopiedPostgres
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id"))
@@ -40,8 +39,8 @@ ROUTES = 6
 def shared() -> Iterator[Database]:
     """A database on a server of its own: on the tests' server, the open transactions of other tests hold up changes."""
     with (
-        tempfile.TemporaryDirectory(prefix="fuelroute-changes-", ignore_cleanup_errors=True) as name,
-        running(CopiedPostgres(Path(name), durable=False)) as url,
+        own_folder("changes") as folder,
+        running(CopiedPostgres(folder, durable=False)) as url,
     ):
         migrate(url)
         with Database(url) as opened:
