@@ -283,7 +283,7 @@ def read_rows(
             f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
             f"its first line must name the columns: {', '.join(known)}"
         )
-    spelled = _Spelled(shape)
+    spelled, heading = _Spelled(shape), list(filter(None, found))
     for count, (line, cells) in enumerate(rows):
         if count >= MOST_FILE_ROWS:
             raise UnreadableFile(f"{path} has more than {MOST_FILE_ROWS:,} rows: divide it")
@@ -291,7 +291,7 @@ def read_rows(
         values = columns.values(cells)
         if not values and not any(map(str.strip, cells)):
             continue
-        if fault := _other_line(cells, found, has_numbers=not spelled.numbers.isdisjoint(values)):
+        if fault := _other_line(cells, heading, has_numbers=not spelled.numbers.isdisjoint(values)):
             report.pass_row(line, fault)
             continue
         if columns.passed_over and (fault := columns.why_passed_over(found, cells)):
@@ -312,13 +312,13 @@ def read_rows(
     spelled.refuse_days_first()
 
 
-def _other_line(cells: Sequence[str], names: Sequence[str], *, has_numbers: bool) -> str:
-    """The reason why a line is no row of the table, in words; empty for a row. `has_numbers`: it has numbers of ours,
-    as a deal of the brand Total has."""
+def _other_line(cells: Sequence[str], heading: Sequence[str], *, has_numbers: bool) -> str:
+    """The reason why a line is no row of the table, in words; empty for a row. `heading` has the names of the columns
+    that have one. `has_numbers`: the line has numbers of ours, as a deal of the brand Total has."""
     if next(filter(None, map(str.strip, cells)), "").isdecimal():
         return ""  # most rows
     texts = [text for cell in cells if (text := cell.strip())]
-    if texts == list(filter(None, names)):
+    if texts == heading:
         return "the names of the columns come again"
     is_other = is_line_alone(texts) or is_rule_of_dashes(texts) or (is_total(texts) and not has_numbers)
     return "it is a line of a report, and no row" if is_other else ""
