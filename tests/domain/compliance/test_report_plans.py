@@ -52,6 +52,6 @@ def test_only_the_report_by_choice_looks_for_choices(walled: Connection, stateme
 
 
 def test_a_page_of_stops_is_cut_before_their_outcomes_are_looked_up(walled: Connection) -> None:
-    """And so before their costs are worked out."""
+    """Their costs are worked out after that, too."""
     limits = [tables(node) for node in nodes(plan_of(walled, _LIST)) if node["Node Type"] == "Limit"]
     assert any("told_stops" in below and not below & {"driver_answers", "stop_verdicts", "plans"} for below in limits)

@@ -360,8 +360,8 @@ def test_a_company_s_import_that_is_being_stored_holds_up_nobody_else_s_deals(
 
 
 def test_the_newest_price_set_of_each_kind_is_kept(connection: Connection, now: datetime) -> None:
-    """And those that wait for reviews. Each plan looks for the newest one that its company sees, and would read those
-    of years of all other companies on the way."""
+    """Sets that wait for reviews stay, too. Each plan looks for the newest set that its company sees; on the way it
+    would read those of all other companies, of years."""
     mine, other = make_fleet(connection).company_id, make_fleet(connection).company_id
     kinds = (("stations", None), ("taxes", None), ("deals", mine), ("deals", other), ("deals", mine))
     ((before,),) = connection.execute("SELECT coalesce(max(id), 0) FROM price_sets").fetchall()
