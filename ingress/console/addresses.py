@@ -230,7 +230,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
             check(page)
             return Response()
 
-        answer = partial(answer_signed_in, request, form=form, by=by, is_hidden=True, limits=REPORTING)
+        answer = partial(answer_signed_in, request, form=form, by=by, is_hidden=True)
         checked = await in_page_threads(request, partial(answer, check_sender))
         if checked.status_code != 200 or "HX-Redirect" in checked.headers:
             return checked
@@ -259,7 +259,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
                 raise NoRoom from None
             watch = asyncio.create_task(_note_leaving(request, left))
             try:
-                return await in_report_threads(request, partial(answer, take_file))
+                return await in_report_threads(request, partial(answer, take_file, limits=REPORTING))
             finally:
                 watch.cancel()
         finally:
