@@ -258,4 +258,5 @@ def _after(text: str, label: str) -> Cell:
 @lru_cache(maxsize=1_000)
 def _pattern(label: str) -> re.Pattern[str]:
     words = r"[\W_]*".join(re.escape(word) for word in re.findall(r"[^\W_]+", label))
-    return re.compile(rf"{words}(?![^\W_])\s*(?P<sign>[:=]|-(?=\s))?\s*(?P<rest>.*)", re.IGNORECASE)
+    # Spaces are not given back: where a line ends later in the cell, each division of them would be tried.
+    return re.compile(rf"{words}(?![^\W_])\s*+(?P<sign>[:=]|-(?=\s))?\s*+(?P<rest>.*)", re.IGNORECASE)

@@ -96,6 +96,17 @@ def test_cells_of_the_fleet_and_of_stations(tmp_path: Path, subject: AnyRecordKi
         assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
+def test_a_line_above_the_columns_of_prices(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text(f'"Effective Date{" " * 3_000}Thursday\nof November"\nSite,City,State,Retail Price,Your Price\n')
+    began = time.process_time()
+
+    with open_profiled(path, BUILT_IN["pilot"], PRICE_FIELDS, ZoneInfo("UTC"), ImportReport()) as file:
+        list(file.records)
+
+    assert time.process_time() - began < MOST_SECONDS
+
+
 @pytest.mark.parametrize("evil", ["0" * LONG, *EVIL.values()])
 def test_numbers_in_names_and_ids(evil: str) -> None:
     began = time.process_time()
