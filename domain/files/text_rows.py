@@ -274,7 +274,8 @@ def _excess(cells: Collection[str], characters: int) -> str:
 @lru_cache
 def _whole_cell(delimiter: str) -> re.Pattern[str]:
     sign = re.escape(delimiter)
-    return re.compile(rf' *(?:"((?:[^"]|"")*)"|([^"{sign}]*)){sign}')
+    # Spaces are not given back: where no sign follows, each division of them would be tried.
+    return re.compile(rf' *+(?:"((?:[^"]|"")*)"|([^"{sign}]*)){sign}')
 
 
 _BEGINS_WITH_QUOTE = methodcaller("startswith", '"')

@@ -107,6 +107,17 @@ def test_a_line_above_the_columns_of_prices(tmp_path: Path) -> None:
     assert time.process_time() - began < MOST_SECONDS
 
 
+def test_spaces_in_a_row_with_a_wrong_quote(tmp_path: Path) -> None:
+    path, report = tmp_path / "vehicles.csv", ImportReport()
+    path.write_text("unit_number,make\n" + f'"1",{" " * 100_000}"b"c\n' + "2,Volvo\n")
+    began = time.process_time()
+
+    rows = [one.number for one in read_rows(path, VEHICLES.shape, report)]
+
+    assert (rows, [one.line for one in report.rejected]) == ([3], [2])
+    assert time.process_time() - began < MOST_SECONDS
+
+
 @pytest.mark.parametrize("evil", ["0" * LONG, *EVIL.values()])
 def test_numbers_in_names_and_ids(evil: str) -> None:
     began = time.process_time()
