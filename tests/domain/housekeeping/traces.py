@@ -37,18 +37,23 @@ def traces(connection: Connection, *marks: str | UUID) -> list[tuple[str, str | 
         )
         .fetchall()
     )
+    texts = [(mark, text) for mark in marks for text in ([str(mark), mark.hex] if isinstance(mark, UUID) else [mark])]
+    found = named(connection).execute(
+        sql.SQL(" UNION ").join(
+            sql.SQL(
+                "SELECT {} AS table_name, written FROM {} AS it, unnest(%(texts)s::text[]) AS written"
+                " WHERE strpos(it::text, written) > 0"
+            ).format(table.table_name, sql.Identifier(table.table_name))
+            for table in tables
+        ),
+        {"texts": [text for _, text in texts]},
+    )
+    written = {(row.table_name, row.written) for row in found}
     return [
         (table.table_name, mark)
         for table in tables
         for mark in marks
-        if named(connection)
-        .execute(
-            sql.SQL(
-                "SELECT FROM {} AS it, unnest(%s::text[]) AS written WHERE strpos(it::text, written) > 0 LIMIT 1"
-            ).format(sql.Identifier(table.table_name)),
-            ([str(mark), mark.hex] if isinstance(mark, UUID) else [mark],),
-        )
-        .rowcount
+        if any((table.table_name, text) in written for one, text in texts if one == mark)
     ]
 
 
