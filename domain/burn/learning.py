@@ -221,7 +221,7 @@ def learn_truck(connection: Connection, truck: TruckToLearn, *, now: datetime) -
 
 
 def _packed(connection: Connection, truck: TruckToLearn, trip: _Trip) -> bytes:
-    """The trip's levels as they are kept, else from the positions."""
+    """The trip's levels, packed: those that are kept, or else those of the truck's positions."""
     if trip.levels is not None:
         return trip.levels
     whose = (truck.vehicle_id, truck.environment, truck.company_id)

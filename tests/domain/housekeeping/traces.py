@@ -37,7 +37,7 @@ def traces(connection: Connection, *marks: str | UUID) -> list[tuple[str, str | 
         )
         .fetchall()
     )
-    texts = [(mark, text) for mark in marks for text in ([str(mark), mark.hex] if isinstance(mark, UUID) else [mark])]
+    mark_of = {text: mark for mark in marks for text in ([str(mark), mark.hex] if isinstance(mark, UUID) else [mark])}
     found = named(connection).execute(
         sql.SQL(" UNION ").join(
             sql.SQL(
@@ -46,15 +46,9 @@ def traces(connection: Connection, *marks: str | UUID) -> list[tuple[str, str | 
             ).format(table.table_name, sql.Identifier(table.table_name))
             for table in tables
         ),
-        {"texts": [text for _, text in texts]},
+        {"texts": list(mark_of)},
     )
-    written = {(row.table_name, row.written) for row in found}
-    return [
-        (table.table_name, mark)
-        for table in tables
-        for mark in marks
-        if any((table.table_name, text) in written for one, text in texts if one == mark)
-    ]
+    return list(dict.fromkeys((row.table_name, mark_of[row.written]) for row in found))
 
 
 def ids_of(connection: Connection, table: str, company_id: UUID) -> list[UUID]:
