@@ -16,7 +16,9 @@ class UnreadableFile(FuelrouteError):
     """The file as a whole cannot be imported; the text says what to do."""
 
 
-class ReadingTooLong(UnreadableFile):
+class ReadingTooLong(FuelrouteError):
+    """The time for a look at a file is over. The file is not at fault, so nobody shows half of it with a reason."""
+
     def __init__(self) -> None:
         super().__init__("it takes too long to look at: divide the file, or save a sheet of Excel as CSV")
 

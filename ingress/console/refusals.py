@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
 from domain.errors import FuelrouteError, Unknown
+from domain.files.reading_ends import ReadingTooLong
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.browser import BadForm, TooLarge, TooSlow
@@ -70,6 +71,7 @@ class _Answer(NamedTuple):
 _TRY_AGAIN = "Nothing was changed. Try again shortly."
 _ANSWERS: dict[type[Exception], _Answer] = {
     BadForm: _Answer(400, "This form cannot be read"),
+    ReadingTooLong: _Answer(400, "This file cannot be read"),
     TooLarge: _Answer(413, "This file is too large"),
     TooSlow: _Answer(408, "This did not arrive in time", "Send it again."),
     TooManyDownloads: _Answer(429, "One file at a time"),

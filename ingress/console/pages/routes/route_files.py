@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
 from domain.files.csvfiles import UnreadableFile
-from domain.files.reading_ends import ReadingTooLong
 from domain.files.route_files import FileFormat, format_of, open_route_file, read_columns
 from domain.files.route_layout import (
     ROUTE_FIELDS,
@@ -99,8 +98,6 @@ def _preview(page: Page, wanted: RoutesFile) -> Response:
         with open_route_file(wanted.path, {}, wanted.zone, fields=fields, kind=wanted.format) as file:
             routes = [_shown(one) for one in islice(file.routes, _SHOWN_ROUTES)]
             passed_over = file.passed_over[:_SHOWN_ROUTES]
-    except ReadingTooLong as error:  # a quick machine gets as far as this before the time is over
-        raise unreadable(error, wanted) from None
     except UnreadableFile as error:
         fault = fault_of_file(error, wanted.path)
     chosen = list(fields) if fields is not None else fields_of(columns)
