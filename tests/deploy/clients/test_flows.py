@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deploy.clients.python.fuelroute_client import (
@@ -165,6 +165,7 @@ def test_pauses_are_bounded(attempt: int, status: int) -> None:
     assert 0.25 <= seconds <= 10
 
 
+@example(b'{"code": "caf\xe9"}', 403, "")
 @given(st.binary(max_size=300), st.integers(300, 599), st.sampled_from(["", "-1", "1e9", "²", "soon"]))
 def test_any_answer_is_an_error_of_the_client(content: bytes, status: int, retry_after: str) -> None:
     """A proxy may answer whatever it likes."""
@@ -174,7 +175,7 @@ def test_any_answer_is_an_error_of_the_client(content: bytes, status: int, retry
         World(reply).run(flows.get_route("rte_1", 0))
 
 
-@pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"id": 1}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"id": 1}', b"\xff", b'{"id": "\xe9"}'])
 def test_a_success_that_is_not_the_apis_is_told_so(content: bytes) -> None:
     with pytest.raises(UnexpectedAnswer, match="is the address right"):
         World(httpx.Response(200, content=content)).run(flows.get_route("rte_1", 0))

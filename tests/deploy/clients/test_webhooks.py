@@ -89,6 +89,13 @@ def test_nothing_that_is_sent_makes_another_error(message_id: str, sent_at: str,
         verify_webhook(body, headers, SECRET, tolerance_seconds=1e300)
 
 
+def test_a_text_that_is_not_utf_8_is_no_event() -> None:
+    body = b'{"type": "caf\xe9", "timestamp": "2026-12-01T08:00:00Z", "data": {}}'
+
+    with pytest.raises(InvalidWebhook, match="is no event"):
+        verify_webhook(body, signed(body), SECRET)
+
+
 def test_an_event_without_a_route_is_told() -> None:
     body = json.dumps({"type": "other", "timestamp": "2026-12-01T08:00:00Z", "data": {}}).encode()
 

@@ -128,7 +128,7 @@ def _failure(reply: Reply) -> ApiError | ServiceUnreachable | UnexpectedAnswer:
         return error
     try:
         problem = msgspec.json.decode(reply.content, type=_Problem)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         if reply.status_code < 400:
             return _unexpected(reply)
         problem = _Problem(f"http_{reply.status_code}", f"no problem document, but {reply.text[:200]!r}")
@@ -154,7 +154,7 @@ def _read(answer: httpx.Response, shape: type[Result]) -> Result:
     than this client."""
     try:
         return msgspec.json.decode(answer.content, type=shape)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise _unexpected(answer) from None
 
 

@@ -97,7 +97,7 @@ def _given(signatures: str) -> list[bytes]:
 def _event(content: bytes, message_id: str) -> WebhookEvent:
     try:
         event = msgspec.json.decode(content, type=WebhookEvent)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidWebhook(f"the body is no event: {error}") from None
     event.id = message_id
     return event
