@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -206,6 +207,30 @@ def test_a_service_that_is_away_is_told_in_time() -> None:
             await fuelroute.me()
 
     with pytest.raises(ServiceUnreachable):
+        asyncio.run(use())
+
+
+def test_an_answer_without_an_end_is_told_in_time() -> None:
+    def trickle() -> Iterator[bytes]:
+        while True:
+            time.sleep(0.01)
+            yield b" "
+
+    async def trickle_slowly() -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0.01)
+            yield b" "
+
+    async def use() -> None:
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=trickle_slowly()))
+        async with httpx.AsyncClient(transport=transport) as http:
+            await AsyncFuelroute("http://a", "key", timeout_seconds=0.1, http=http).me()
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=trickle()))
+    in_time = pytest.raises(ServiceUnreachable, match=r"no whole answer within 0\.1 s")
+    with httpx.Client(transport=transport) as http, in_time:
+        Fuelroute("http://a", "key", timeout_seconds=0.1, http=http).me()
+    with in_time:
         asyncio.run(use())
 
 

@@ -73,6 +73,10 @@ def _checked_key(text: str) -> str:
     return key
 
 
+def _endless(request: Request) -> httpx.RequestError:
+    return httpx.ReadTimeout(f"no whole answer within {request.timeout_seconds:g} s")
+
+
 class Fuelroute(_Access):
     """A client that blocks. Use it in a `with`, or close it. Threads may share it.
 
@@ -203,8 +207,16 @@ class Fuelroute(_Access):
                 reply = self._send(step)
 
     def _send(self, request: Request) -> Reply:
+        deadline = time.monotonic() + request.timeout_seconds
+        pieces = []
         try:
-            return self._http.request(**self.request_options(request))
+            with self._http.stream(**self.request_options(request)) as answer:
+                for piece in answer.iter_bytes():
+                    pieces.append(piece)
+                    if time.monotonic() > deadline:  # httpx has a limit for each piece, and none for all of them
+                        return _endless(request)
+                answer.headers.pop("Content-Encoding", None)  # the pieces are decoded
+                return httpx.Response(answer.status_code, headers=answer.headers, content=b"".join(pieces))
         except httpx.RequestError as error:
             return error
 
@@ -333,6 +345,9 @@ class AsyncFuelroute(_Access):
 
     async def _send(self, request: Request) -> Reply:
         try:
-            return await self._http.request(**self.request_options(request))
+            async with asyncio.timeout(request.timeout_seconds):
+                return await self._http.request(**self.request_options(request))
+        except TimeoutError:
+            return _endless(request)
         except httpx.RequestError as error:
             return error
