@@ -142,5 +142,5 @@ def refusal(request: Request, refused: Refused) -> Response:
     )
     if is_part:  # the form stays on the page, so that the person can correct it
         response.headers["HX-Retarget"] = "#notices"
-        response.headers["HX-Reswap"] = "innerHTML"
+        response.headers["HX-Reswap"] = "innerMorph"  # what stays the same is not read aloud again
     return response

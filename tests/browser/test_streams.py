@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
@@ -105,3 +105,30 @@ def test_a_page_leads_to_the_sign_in_after_signing_out_elsewhere(
     other.goto("/account")
     other.get_by_role("button", name=re.compile("everywhere|every browser", re.I)).click()
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def test_a_part_outlives_a_proxy_that_answers_for_the_console(people: People) -> None:
+    """The proxy's page took the place of the part, which never asked again. A refusal of ours stayed for ever."""
+    page = people.page(Role.DISPATCHER)
+    page.clock.install()
+    page.goto("/routes")
+    part, notices = page.locator("#routes"), page.locator("#notices")
+    ours = {"HX-Retarget": "#notices", "HX-Reswap": "innerMorph"}
+    answers: list[tuple[dict[str, str], str]] = [
+        ({}, "<html><title>502</title><h1>Bad Gateway</h1>"),
+        ({}, ""),
+        (ours, "<p>The database is away</p>"),
+    ]
+
+    def answer(route: Route) -> None:
+        if route.request.headers.get("hx-request") != "true" or not answers:
+            return route.continue_()
+        headers, body = answers.pop(0)
+        route.fulfill(status=502, headers=headers, content_type="text/html", body=body)
+
+    page.route("**/routes*", answer)
+    for words in ("The console does not answer: this page stands still since",) * 2 + ("The database is away", ""):
+        page.clock.run_for(5_000)
+        expect(notices).to_contain_text(words) if words else expect(notices).to_be_empty()
+        expect(part.locator(".empty")).to_be_visible()
+    assert page.title() == "Routes · Fuelroute"

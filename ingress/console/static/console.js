@@ -44,6 +44,39 @@ const clockOfPage = (at) => new Date(at).toLocaleTimeString("en-US", {
   hourCycle: "h23", timeZone: document.documentElement.dataset.zone, timeZoneName: "short",
 });
 
+// What the top of the page says. Screen readers say it again only when it is news.
+const say = (text) => {
+  const notices = document.getElementById("notices");
+  if (notices.textContent === text) return;
+  const said = Object.assign(document.createElement("p"), { className: "notice bad", role: "alert", textContent: text });
+  notices.replaceChildren(said);
+};
+
+// An answer of htmx's that is not ours, such as a proxy's 502, takes the place of no part: that could not ask again. The
+// top of the page says it, as it says what we refuse, until the same part or form is answered.
+let told, toldAt;
+const tellAway = ({ sourceElement }) => {
+  if (told !== sourceElement) toldAt = Date.now();
+  told = sourceElement;
+  const asksAgain = sourceElement.getAttribute("hx-trigger")?.startsWith("every");
+  say(asksAgain ? `The console does not answer: this page stands still since ${clockOfPage(toldAt)}. It goes on by itself.`
+    : "The console does not answer. Load the page again, and look whether this was done.");
+};
+document.addEventListener("htmx:before:response", (event) => {
+  const { ctx } = event.detail, isRefused = ctx.response.status >= 400;
+  if (isRefused && !ctx.response.headers.has("HX-Retarget")) {
+    event.preventDefault();
+    tellAway(ctx);
+  } else if (isRefused) told = ctx.sourceElement;
+  else if (told === ctx.sourceElement) {
+    told = undefined;
+    document.getElementById("notices").replaceChildren();
+  }
+});
+document.addEventListener("htmx:error", (event) => {
+  if (event.detail.ctx && !event.detail.ctx.response) tellAway(event.detail.ctx);
+});
+
 // A part that updates itself: <div data-stream="ADDRESS"> shows what the stream of events tells. When it tells nothing
 // for a while, #still says so: figures that stand still look like those of a healthy service. A hidden page has no stream.
 const QUIET_MS = 12_000;
@@ -110,13 +143,6 @@ document.addEventListener("submit", async (event) => {
   const into = document.getElementById(form.dataset.into);
   const button = event.submitter ?? form.querySelector("button");
   const label = button.textContent;
-  const say = (text) => {
-    const said = document.createElement("p");
-    said.className = "notice bad";
-    said.setAttribute("role", "alert");
-    said.textContent = text;
-    notices.replaceChildren(said);
-  };
   if (file.size > Number(form.dataset.most)) return say("This file is too large: send it in several parts.");
   button.disabled = true;
   button.textContent = "Sending…";
@@ -129,6 +155,7 @@ document.addEventListener("submit", async (event) => {
     });
     if (answer.redirected) return location.assign(answer.url);
     if (answer.headers.has("HX-Redirect")) return location.assign(answer.headers.get("HX-Redirect"));
+    if (!answer.ok && !answer.headers.has("HX-Retarget")) throw new Error("a proxy's answer");
     (answer.ok && into ? into : notices).innerHTML = await answer.text(); // our own words, escaped where they are made
     if (answer.ok) notices.replaceChildren();
   } catch {

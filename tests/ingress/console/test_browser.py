@@ -103,7 +103,7 @@ def test_a_time_beyond_the_zone_is_shown_in_utc(moment: datetime, time_zone: str
 def test_a_refused_part_of_a_page_is_shown_on_top_and_leaves_the_rest(world: World) -> None:
     answer = world.browser(Role.VIEWER).submit("/matching/vehicles/map", part=True, value=quote("X"))
     assert answer.status_code == 403
-    assert (answer.headers["HX-Retarget"], answer.headers["HX-Reswap"]) == ("#notices", "innerHTML")
+    assert (answer.headers["HX-Retarget"], answer.headers["HX-Reswap"]) == ("#notices", "innerMorph")
     assert "<html" not in answer.text
 
 
