@@ -243,6 +243,8 @@ def test_a_truck_that_joins_the_fleet_has_its_place_in_the_list_of_the_map(peopl
         see_trucks(page)
         listed = page.locator("#trucks li strong")
         expect(listed).to_have_text(["101", "102"])
+        link = page.get_by_role("link", name="102")
+        link.focus()
         add = "INSERT INTO vehicles (id, company_id, unit_number) VALUES (%s, %s, %s)"
         with service.database.transaction() as connection:
             connection.cursor().executemany(
@@ -252,6 +254,26 @@ def test_a_truck_that_joins_the_fleet_has_its_place_in_the_list_of_the_map(peopl
         with service.database.transaction() as connection:
             connection.execute("UPDATE vehicles SET unit_number = '99' WHERE id = %s", (client.fleet.trucks[0],))
         expect(listed).to_have_text(["100", "1015", "102", "103", "99", "no unit number"])
+        expect(link).to_be_focused()
+
+
+def test_the_list_of_the_map_stays_until_the_fleet_has_come(people: People, service: Service) -> None:
+    """A word in the filter emptied it: no truck fitted, while the console was away."""
+    with service.new_tenant() as client:
+        page = people.page(Role.VIEWER, client.fleet)
+        page.clock.install()
+        page.route("**/map/fleet?*", lambda route: route.fulfill(status=502))
+        page.goto("/map")
+        page.get_by_label("Unit", exact=True).fill("102")
+        page.clock.run_for(14_000)
+        expect(page.locator("#still")).to_be_visible()
+        expect(page.locator("#trucks li strong")).to_have_text(["101", "102"])
+
+        page.unroute_all()
+        page.clock.run_for(5_000)
+        see_trucks(page)
+        expect(page.locator("#trucks li strong")).to_have_text(["102"])
+        expect(page.locator("#still")).to_be_hidden()
 
 
 def test_pages_of_another_company_are_not_found(people: People, service: Service) -> None:

@@ -116,12 +116,13 @@ const showList = () => {
     if (!view || truck[LATITUDE] === null || isIn(view, truck)) byRank[rankOf(truck)].push(truck);
   }
   const found = byRank.flat();
-  const shown = found.slice(0, most).map(itemOf);
+  const shown = found.slice(0, most).map(itemOf), focused = document.activeElement;
   shown.forEach((item, place) => {
     if (list.children[place] !== item) list.insertBefore(item, list.children[place] ?? null);
     item.toggleAttribute("data-chosen", item.dataset.truck === chosen);
   });
   while (list.children.length > shown.length) list.lastElementChild.remove();
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // its item has moved
   for (const [id, item] of items) if (!item.isConnected) items.delete(id);
   const rest = found.length > most ? `; the first ${most} are listed` : "";
   const inView = `${(found.length - unplaced).toLocaleString("en")} of ${counted(fitting)} in view`;
@@ -329,6 +330,7 @@ filter.addEventListener("submit", (event) => { event.preventDefault(); narrow();
 filter.addEventListener("input", () => narrow());
 const narrow = () => {
   remember();
+  if (!known) return; // the page's own list stays until the fleet has come
   showList();
   draw();
 };
@@ -341,6 +343,7 @@ const load = async () => {
         const { at, now, trucks: rows } = await answer.json();
         clockAhead = now * 1000 - Date.now();
         known = told = at;
+        hear();
         trucks.clear();
         for (const truck of rows) trucks.set(truck[ID], truck);
         return;
@@ -350,6 +353,12 @@ const load = async () => {
   }
 };
 const loaded = load();
+setInterval(() => {
+  if (document.hidden || (known && !source)) return; // the fleet has come, and the map is being made
+  showStillness();
+  const isLost = source && (source.readyState === EventSource.CLOSED || Date.now() - heard > 3 * QUIET_MS);
+  if (isLost && full.hidden && Date.now() - opened > QUIET_MS) listen();
+}, 1_000);
 const first = new URLSearchParams(location.search).get("truck");
 const mapped = startMap(loaded);
 await loaded;
@@ -357,6 +366,7 @@ list.replaceChildren();
 showList();
 await mapped;
 page.dataset.ready = "";
+heard = Date.now();
 listen();
 if (first && trucks.has(first)) open(first);
 document.addEventListener("visibilitychange", () => {
@@ -366,9 +376,3 @@ document.addEventListener("visibilitychange", () => {
   listen();
 });
 setInterval(() => { if (!document.hidden) showList(); }, AGES_MS);
-setInterval(() => {
-  if (document.hidden) return;
-  showStillness();
-  const isLost = source.readyState === EventSource.CLOSED || Date.now() - heard > 3 * QUIET_MS;
-  if (isLost && full.hidden && Date.now() - opened > QUIET_MS) listen();
-}, 1_000);
