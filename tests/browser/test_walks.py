@@ -399,9 +399,10 @@ def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
     expect(operator.get_by_text(why)).to_be_visible()
 
 
-DROPPED = """() => {
+TRUCKS = "Unit #,VIN,Make\n301,1FUJGBDV8NLBT3011,Freightliner\n"
+DROPPED = """([text, files]) => {
   const dragged = new DataTransfer();
-  dragged.items.add(new File(["Unit #,VIN,Make\\n301,1FUJGBDV8NLBT3011,Freightliner\\n"], "trucks.csv"));
+  for (let number = 0; number < files; number++) dragged.items.add(new File([text], `${number}.csv`));
   const drag = (kind) => new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: dragged });
   document.body.dispatchEvent(drag("dragover"));
   document.body.dispatchEvent(drag("drop"));
@@ -412,7 +413,11 @@ def test_a_file_that_is_dropped_on_any_page_is_looked_at_and_imported(people: Pe
     with service.new_tenant() as client:
         page = people.page(Role.DISPATCHER, client.fleet)
         page.goto("/savings")
-        page.evaluate(DROPPED)
+        page.keyboard.press("?")
+        page.evaluate(DROPPED, [TRUCKS, 2])
+        expect(page.get_by_role("alert")).to_have_text("Drop one file at a time.")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        page.evaluate(DROPPED, [TRUCKS, 1])
         expect(page.get_by_role("heading", name="This is a file of vehicles")).to_be_visible()
 
         page.get_by_role("button", name="Import the file").click()
@@ -434,7 +439,7 @@ def test_a_file_that_is_dropped_is_imported_for_the_company_of_the_page(people: 
     other.locator(f"form:has(input[value={second.shown_company_id}])").get_by_role("button").click()
     expect(other.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
 
-    page.evaluate(DROPPED)
+    page.evaluate(DROPPED, [TRUCKS, 1])
     expect(page.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
     expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
     expect(page.get_by_role("heading", name="This is a file of vehicles")).to_have_count(0)
@@ -444,7 +449,7 @@ def test_a_file_that_is_dropped_is_imported_for_the_company_of_the_page(people: 
     add_session(page.context, people.world.url, owners[0])
     page.goto("/savings")
     add_session(page.context, people.world.url, owners[1])  # who signs in in another window
-    page.evaluate(DROPPED)
+    page.evaluate(DROPPED, [TRUCKS, 1])
     expect(page.locator("header").get_by_text("Zephyr Lines")).to_be_visible()
     expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
     expect(page.get_by_role("heading", name="This is a file of vehicles")).to_have_count(0)

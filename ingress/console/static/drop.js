@@ -45,6 +45,8 @@ document.addEventListener("drop", async (event) => {
   event.preventDefault();
   delete document.body.dataset.dropping;
   const files = event.dataTransfer.files;
+  document.querySelector("dialog[open]")?.close();
+  if (files.length > 1) return say("Drop one file at a time.");
   if (files.length && (await goToImport())) lookAt(files);
 });
 
