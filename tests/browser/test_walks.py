@@ -426,6 +426,26 @@ def test_a_file_that_is_dropped_on_any_page_is_looked_at_and_imported(people: Pe
         expect(page.get_by_role("heading", name="Import a file")).to_be_visible()
 
 
+def test_the_keyboard_keeps_its_place_beside_a_file_that_is_looked_at(people: People, tmp_path: Path) -> None:
+    file = tmp_path / "trucks.csv"
+    file.write_text(TRUCKS)
+    page = people.page(Role.DISPATCHER)
+    page.goto("/import")
+    page.get_by_label("File").set_input_files(file)
+    look, kind = page.get_by_role("button", name="Look at it"), page.get_by_label("What it is")
+    look.press("Enter")
+    expect(page.get_by_role("heading", name="This is a file of vehicles")).to_be_visible()
+    expect(look).to_be_focused()
+    kind.focus()
+    kind.press("d")
+    expect(page.get_by_role("heading", name="Perhaps this is a file of drivers")).to_be_visible()
+    expect(kind).to_be_focused()
+
+    file.write_text(2 * TRUCKS)  # Chromium sends no file that was changed after it was chosen
+    look.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The file could not be read: choose it again")
+
+
 def test_a_file_that_is_dropped_is_imported_for_the_company_of_the_page(people: People) -> None:
     """Another company was chosen in another window, or another person has signed in there: that company's page is
     loaded, and the file is dropped anew."""

@@ -142,7 +142,7 @@ document.addEventListener("submit", async (event) => {
   const notices = document.getElementById("notices");
   const into = document.getElementById(form.dataset.into);
   const button = event.submitter ?? form.querySelector("button");
-  const label = button.textContent;
+  const label = button.textContent, focused = document.activeElement;
   if (file.size > Number(form.dataset.most)) return say("This file is too large: send it in several parts.");
   button.disabled = true;
   button.textContent = "Sending…";
@@ -159,10 +159,14 @@ document.addEventListener("submit", async (event) => {
     (answer.ok && into ? into : notices).innerHTML = await answer.text(); // our own words, escaped where they are made
     if (answer.ok) notices.replaceChildren();
   } catch {
-    say("The file could not be sent: the console does not answer.");
+    const isThere = await file.slice(0, 1).arrayBuffer().then(() => true, () => false);
+    say(isThere ? "The file could not be sent: the console does not answer."
+      : "The file could not be read: choose it again, if it was changed since. A folder cannot be sent.");
   }
   button.disabled = false;
   button.textContent = label;
+  // what was disabled meanwhile, or has come anew, loses the focus
+  if (document.activeElement === document.body) (focused.isConnected ? focused : form.elements[focused.name])?.focus();
 });
 
 // What was shown of another file means nothing for this one.
