@@ -227,6 +227,12 @@ def test_on_a_phone_the_parts_of_a_route_are_tabs(open_route: Callable[[BrowserC
     expect(page.get_by_role("heading", name="Fuel plan", exact=True)).to_be_visible()
     assert_accessible(page)
 
+    page.set_viewport_size(PHONE)
+    page.emulate_media(media="print")  # a sheet of paper is as narrow as a phone
+    expect(page.get_by_role("banner")).to_be_hidden()
+    for name in ("Timeline", "Fuel plan", "API response"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
 
 def test_without_scripts_a_phone_shows_all_parts_of_a_route(
     open_route: Callable[[BrowserContext], Page], people: People

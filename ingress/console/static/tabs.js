@@ -1,6 +1,6 @@
 // Parts of a long page as tabs on a phone: the links of <nav data-tabs> lead to the parts, <section id="part-...">.
-// On a wider screen, and without scripts, all parts are shown and the links lead down the page.
-const PHONE = matchMedia("(max-width: 800px)");
+// On a wider screen, on paper and without scripts, all parts are shown and the links lead down the page.
+const PHONE = matchMedia("screen and (max-width: 800px)");
 
 for (const list of document.querySelectorAll("nav[data-tabs]")) {
   const tabs = [...list.querySelectorAll("a")];
