@@ -181,12 +181,18 @@ document.addEventListener("change", (event) => {
   if (number) document.querySelector(`[data-version="${number}"]`).classList.toggle("shown", event.target.checked);
 });
 
-// A double click sends a form once. It made two keys, of which the first was never shown. Forms that a script sends, such
-// as those with a file, stay on their page, and may be sent again at once.
-const sentAt = new WeakMap(), TWICE_MS = 1_000;
+// A double click, an impatient one, and a key that is held send a form once. They made two keys, of which the first was
+// never shown. Forms that a script sends, such as those with a file, stay on their page, and may be sent again at once.
+const TWICE_MS = 10_000; // as long as a page may wait for its turn
+let sentAt = new WeakMap();
 document.addEventListener("submit", (event) => {
   if (event.defaultPrevented) return;
   const sender = event.submitter ?? event.target, before = sentAt.get(sender);
-  if (before === undefined || event.timeStamp - before > TWICE_MS) sentAt.set(sender, event.timeStamp);
-  else event.preventDefault();
+  if (before === undefined || event.timeStamp - before > TWICE_MS) return sentAt.set(sender, event.timeStamp);
+  event.preventDefault();
+  say("This was sent, and its answer is on its way.");
 });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.repeat && event.target.closest("form")) event.preventDefault();
+});
+addEventListener("pageshow", () => { sentAt = new WeakMap(); }); // also that of a page to which somebody goes back
