@@ -30,6 +30,9 @@ _MOST_FURTHER_SHEETS = 20
 _FEWEST_CELLS = 3
 """Fewest cells of a row in a table; a row of a legend has fewer."""
 _MOST_CELL_CHARACTERS = 32_767
+_LONGEST_NAME = 60
+"""Most characters told of a sheet's name. Excel allows 31, other programs any number."""
+_MOST_TOLD_CHARACTERS = 2_000
 
 NO_FILE, NO_EXCEL, TOO_MUCH, TOO_WIDE = 3, 4, 5, 6
 """Exit codes: the file cannot be opened; it is no Excel file; it needs more memory than there is; a row has too many
@@ -54,18 +57,24 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
                     _write(book.get_sheet_by_name(further.pop()))
             sys.stdout.close()  # the other sheets may take long, and the caller does not wait for ever
             names = _further_sheets(book, others) if further is None else further
-            print("\n".join(" ".join(name.split()) for name in names), file=sys.stderr)
+            _tell("\n".join(" ".join(name[:_LONGEST_NAME].split()) for name in names))
     except OSError as error:
-        print(error.strerror or error, file=sys.stderr)
+        _tell(error.strerror or error)
         return NO_FILE
     except MemoryError:
         return TOO_MUCH
     except TooWide:
         return TOO_WIDE
     except Exception as error:  # a broken file may raise anything
-        print(error, file=sys.stderr)
+        _tell(error)
         return NO_EXCEL
     return 0
+
+
+def _tell(text: object) -> None:
+    """Write a text that the file may have chosen. The caller first waits for the rows, so a text that fills the pipe
+    would hold both up for ever."""
+    print(str(text)[:_MOST_TOLD_CHARACTERS], file=sys.stderr)
 
 
 def _write(sheet: Any) -> bool:

@@ -1,6 +1,7 @@
 """No file takes the machine's memory: lines, cells, columns and refused rows are bounded while they are read."""
 
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -12,8 +13,9 @@ from domain.files import csvfiles
 from domain.files.csvfiles import MOST_REFUSED_KEPT, ImportReport, UnreadableFile, read_rows
 from domain.files.profiles import FileProfile, RecordField, RecordFields, plain_profile
 from domain.files.reading import open_profiled, read_sample, recognize
-from domain.files.reading_ends import ReadingEnded, reading_ends
+from domain.files.reading_ends import ReadingEnded, reading_ends, reading_within
 from domain.files.route_files import open_route_file, read_columns
+from domain.files.spreadsheets import excel_rows
 from domain.fleet.vehicles import VehicleRow
 
 CHICAGO = ZoneInfo("America/Chicago")
@@ -132,3 +134,36 @@ def test_a_spreadsheet_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
 
     with reading_ends(lambda: "nobody waits"), pytest.raises(ReadingEnded):
         read_profiled(tmp_path / "file.xlsx")
+
+
+def spoiled_book(path: Path, part: str, old: str, new: str) -> None:
+    """A file of two sheets with a table each, with other text in one of its parts."""
+    book = openpyxl.Workbook()
+    book.create_sheet("Further")
+    for sheet in book.worksheets:
+        for line in range(3):
+            sheet.append(["a", "b", line])
+    book.save(path)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name).decode() for name in file.namelist()}
+    assert old in parts[part]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, text in parts.items():
+            file.writestr(name, text.replace(old, new) if name == part else text)
+
+
+def test_a_sheet_with_an_endless_name_holds_nobody_up(tmp_path: Path) -> None:
+    spoiled_book(tmp_path / "file.xlsx", "xl/workbook.xml", 'name="Further"', f'name="{"Further" * 30_000}"')
+    told: list[str] = []
+
+    with reading_within(8):
+        assert len(list(excel_rows(tmp_path / "file.xlsx", tells_sheet=told.append))) == 3
+    assert told == [("Further" * 9)[:60]]
+
+
+def test_a_file_whose_fault_has_no_end_holds_nobody_up(tmp_path: Path) -> None:
+    spoiled_book(tmp_path / "file.xlsx", "xl/worksheets/sheet1.xml", 't="n"', f't="{"x" * 200_000}"')
+
+    with reading_within(8), pytest.raises(UnreadableFile, match="no Excel file that can be read") as caught:
+        list(excel_rows(tmp_path / "file.xlsx"))
+    assert len(str(caught.value)) < 3_000
