@@ -18,15 +18,16 @@ from domain.queue.circuit import RedisCircuit
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock. ARGV[2]
 # has a digit for each key: 0 only asks, others count a request; the limit is ARGV[3], that of a 2 ARGV[4], and that of
 # a 3 ARGV[5]. Returns for each {requests left, microseconds until the oldest leaves the window}; -1 left means refused
-# and not counted.
+# and not counted. A time that lies a window ahead is of before a step of that clock, and counts no more.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local stamp = string.format('%.0f', now)
+local window = tonumber(ARGV[1])
 local answers = {}
 for i, key in ipairs(KEYS) do
     local oldest = redis.call('LINDEX', key, -1)
-    while oldest and tonumber(oldest) <= now - ARGV[1] do
+    while oldest and math.abs(now - oldest) >= window do
         redis.call('RPOP', key)
         oldest = redis.call('LINDEX', key, -1)
     end
@@ -36,10 +37,10 @@ for i, key in ipairs(KEYS) do
     if digit == 0 then
         answers[2 * i - 1], answers[2 * i] = math.max(limit - used, 0), 0
     elseif used >= limit then
-        answers[2 * i - 1], answers[2 * i] = -1, oldest + ARGV[1] - now
+        answers[2 * i - 1], answers[2 * i] = -1, oldest + window - now
     else
         redis.call('LPUSH', key, stamp)
-        redis.call('PEXPIRE', key, ARGV[1] / 1000)
+        redis.call('PEXPIRE', key, window / 1000)
         answers[2 * i - 1], answers[2 * i] = limit - used - 1, 0
     end
 end
@@ -54,7 +55,7 @@ local counts = redis.call('HGETALL', KEYS[1])
 local used, seconds = 0, {}
 for i = 1, #counts, 2 do
     local second = tonumber(counts[i])
-    if second <= now - window then
+    if math.abs(now - second) >= window then
         redis.call('HDEL', KEYS[1], counts[i])
     else
         used = used + counts[i + 1]
@@ -86,7 +87,7 @@ local window, links = tonumber(ARGV[1]), tonumber(ARGV[2])
 local answers = {}
 for i, key in ipairs(KEYS) do
     local oldest = redis.call('LINDEX', key, -1)
-    while oldest and tonumber(oldest) <= now - window do
+    while oldest and math.abs(now - oldest) >= window do
         redis.call('RPOP', key)
         oldest = redis.call('LINDEX', key, -1)
     end

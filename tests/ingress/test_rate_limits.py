@@ -140,6 +140,17 @@ def test_the_window_slides(
     assert take(limiter, key_id) == Allowance(True, 299, 1)
 
 
+def test_a_step_back_of_redis_s_clock_ends_what_was_counted(
+    limiter: BlockingLimiter, feed: BlockingLimiter, key_id: UUID, spent: Callable[..., None], sent: Callable[..., None]
+) -> None:
+    """By an hour, say: the key would be refused for that hour."""
+    spent(LIMIT, seconds_ago=-90)
+    sent(1000, seconds_ago=-90)
+
+    assert take(limiter, key_id) == Allowance(True, 599, 1)
+    assert feed.take_positions(key_id, 1000) == 0
+
+
 def test_a_refused_request_is_not_counted(
     limiter: BlockingLimiter, client: redis.Redis, key_id: UUID, spent: Callable[..., None]
 ) -> None:
