@@ -66,6 +66,8 @@ def test_a_double_click_makes_one_key(people: People) -> None:
     button = page.get_by_role("button", name="Create the key")
     held = "new KeyboardEvent('keydown', { key: 'Enter', repeat: true, bubbles: true, cancelable: true })"
     assert not button.evaluate(f"it => it.dispatchEvent({held})"), "it presses no button"
+    lines = "const text = document.createElement('textarea'); it.form.append(text)"
+    assert button.evaluate(f"it => {{ {lines}; return text.dispatchEvent({held}) }}"), "it begins a new line"
     button.evaluate("it => { it.click(); setTimeout(() => it.click(), 1_050) }")
     page.wait_for_timeout(1_200)
     assert len(sent) == 1

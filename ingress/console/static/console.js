@@ -193,6 +193,6 @@ document.addEventListener("submit", (event) => {
   say("This was sent, and its answer is on its way.");
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && event.repeat && event.target.closest("form")) event.preventDefault();
+  if (event.key === "Enter" && event.repeat && event.target.closest("form") && event.target.localName !== "textarea") event.preventDefault();
 });
 addEventListener("pageshow", () => { sentAt = new WeakMap(); }); // also that of a page to which somebody goes back
