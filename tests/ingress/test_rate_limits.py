@@ -143,7 +143,7 @@ def test_the_window_slides(
 def test_a_step_back_of_redis_s_clock_ends_what_was_counted(
     limiter: BlockingLimiter, feed: BlockingLimiter, key_id: UUID, spent: Callable[..., None], sent: Callable[..., None]
 ) -> None:
-    """By an hour, say: the key would be refused for that hour."""
+    """After a step of an hour the key was refused for that hour."""
     spent(LIMIT, seconds_ago=-90)
     sent(1000, seconds_ago=-90)
 
