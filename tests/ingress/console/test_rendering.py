@@ -59,3 +59,14 @@ def _filled(template: str) -> str:
     """The template without its statements, and with {} for each value."""
     without = re.sub(r"\{%.*?%\}", "", template, flags=re.DOTALL)
     return re.sub(r"\{\{.*?\}\}", "{}", without, flags=re.DOTALL)
+
+
+def test_a_part_that_updates_itself_keeps_focus_and_is_read_out_only_when_it_has_news() -> None:
+    """One that was replaced each second lost both."""
+    swaps = {
+        (template.name, swap)
+        for template in TEMPLATES
+        for swap in re.findall(r'hx-trigger="every [^>]*?hx-swap="(\w+)"', template.read_text())
+    }
+    assert len(swaps) == 9
+    assert {swap for _, swap in swaps} == {"outerMorph"}
