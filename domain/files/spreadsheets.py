@@ -30,6 +30,11 @@ MOST_UNPACKED_BYTES = 512 << 20
 MOST_BYTES_IN_MEMORY = 64 << 20
 """Most bytes of unpacked parts other than sheets: shared texts, styles, names."""
 
+_MOST_PARTS = 10_000
+"""Most parts of an Excel file, counted before a list of them is made: 32 MB have room for 700,000 empty ones."""
+_PART = b"PK\x01\x02"
+"""The first bytes of each part's entry in the archive's list."""
+
 _LOOK_SECONDS = 0.25
 
 _EXCEL_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
@@ -211,6 +216,10 @@ def _check_size(path: Path) -> None:
     """Check the unpacked size before anything is unpacked. Raises UnreadableFile if it is too large. A file that is no
     archive has only its own size."""
     try:
+        with path.open("rb") as packed:
+            count = sum(portion.count(_PART) for portion in iter(lambda: packed.read(1 << 20), b""))
+        if count > _MOST_PARTS:
+            raise UnreadableFile(f"{path} has more than {_MOST_PARTS:,} parts: save it as CSV")
         with zipfile.ZipFile(path) as file:
             parts = file.infolist()
     except OSError as error:

@@ -1,5 +1,6 @@
 """No file takes the machine's memory: lines, cells, columns and refused rows are bounded while they are read."""
 
+import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -150,6 +151,24 @@ def spoiled_book(path: Path, part: str, old: str, new: str) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, text in parts.items():
             file.writestr(name, text.replace(old, new) if name == part else text)
+
+
+def test_an_archive_of_countless_parts_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "file.xlsx", "w") as file:
+        file.writestr("a", b"")
+    content = (tmp_path / "file.xlsx").read_bytes()
+    begins, ends = content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")
+    parts = content[begins:ends] * 100_000
+    lengths = struct.pack("<HHLL", 65_535, 65_535, len(parts), begins)
+    content = content[:begins] + parts + content[ends : ends + 8] + lengths + content[ends + 20 :]
+    (tmp_path / "file.xlsx").write_bytes(content)
+
+    tracemalloc.start()
+    with pytest.raises(UnreadableFile, match="has more than 10,000 parts"):
+        list(excel_rows(tmp_path / "file.xlsx"))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < MOST_BYTES_IN_MEMORY
 
 
 def test_a_sheet_with_an_endless_name_holds_nobody_up(tmp_path: Path) -> None:
