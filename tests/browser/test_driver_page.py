@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.companies import set_policy
@@ -270,3 +270,32 @@ def test_a_page_stays_kept_where_the_next_one_breaks_off(chromium: Browser) -> N
                 assert page.evaluate(KEPT_PAGES) == [f"{url}token{kept}"]
         finally:
             server.shutdown()
+
+
+def test_what_has_the_focus_keeps_it_when_the_truck_has_moved(chromium: Browser) -> None:
+    """Whoever reads with a screen reader, or has a keyboard, began at the top of the page every minute."""
+    seen = 0
+
+    def answer(route: Route) -> None:
+        nonlocal seen
+        if route.request.url.endswith(".js"):
+            return route.fulfill(path=STATIC / "page.js")
+        seen += 1
+        maps = "<a href=#>Map of Joliet</a>" * 2
+        trip = f"<p>{seen} mi from the truck</p>{'<p>A new line</p>' * seen}{maps}<button>I go there</button>"
+        page_of_trip = f"<!doctype html><script src=/d/page.js defer></script><main id=trip tabindex=-1>{trip}</main>"
+        route.fulfill(content_type="text/html", body=page_of_trip)
+
+    with chromium.new_context(service_workers="block") as context:
+        page = context.new_page()
+        page.clock.install()
+        page.route("**/*", answer)
+        page.goto("http://drive.example.com/d/token")
+        wait = 3_000
+        for one in page.get_by_role("link").last, page.get_by_role("button"):
+            one.focus()
+            page.clock.fast_forward(wait)
+            expect(page.get_by_text(f"{seen} mi from the truck")).to_be_visible()
+            expect(one).to_be_focused()
+            wait = 60_000
+        assert seen == 3

@@ -34,6 +34,16 @@
     return fills && (fresh.dataset.plan === old.dataset.plan || Date.now() - touchedAt < BUSY_MILLISECONDS);
   }
 
+  // What had the focus has it again: what says the same, in the same place among its like.
+  function replaceKeepingFocus(old, fresh) {
+    const active = document.activeElement;
+    const words = (one) => one.getAttribute("aria-label") || one.textContent;
+    const alike = (trip) => Array.from(trip.querySelectorAll("a, button, summary")).filter((one) => words(one) === words(active));
+    const place = old.contains(active) ? alike(old).indexOf(active) : null;
+    old.replaceWith(fresh);
+    if (place !== null) (alike(fresh)[place] || fresh).focus({ preventScroll: true });
+  }
+
   function replace(html) {
     const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("trip");
     const old = document.getElementById("trip");
@@ -41,7 +51,7 @@
     if (waits) tag = null;
     else if (fresh && old && fresh.outerHTML !== old.outerHTML) {
       document.documentElement.lang = fresh.ownerDocument.documentElement.lang;  // that of a kept page may be another
-      old.replaceWith(fresh);
+      replaceKeepingFocus(old, fresh);
     }
     askLater();
     return !waits;
