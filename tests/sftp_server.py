@@ -1,6 +1,7 @@
 """A real SFTP server on loopback, whose files are those of a folder, and that falls silent where a test wants it."""
 
 import asyncio
+import os
 import queue
 import socket
 import threading
@@ -23,16 +24,20 @@ Silence = Literal["", "list", "read", "close", "stat", "drip"]
 
 
 class _Files(asyncssh.SFTPServer):
-    def __init__(self, channel: Any, folder: Path, silence: Silence, times: dict[str, int], opened: list[Any]) -> None:
+    def __init__(
+        self, channel: Any, folder: Path, silence: Silence, says: str, times: dict[str, int], opened: list[Any]
+    ) -> None:
         super().__init__(channel, chroot=str(folder).encode())
-        self._silence, self._times = silence, times
+        self._silence, self._says, self._times = silence, says, times
         self._opened = opened
 
     async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
         if self._silence == "list":
             await asyncio.sleep(3_600)
+        if self._says:
+            raise asyncssh.SFTPFailure(self._says)
         async for name in super().scandir(path):
-            mtime = self._times.get(name.filename.decode() if isinstance(name.filename, bytes) else name.filename)
+            mtime = self._times.get(os.fsdecode(name.filename))
             if mtime is not None:
                 name.attrs.mtime = mtime or None
             yield name
@@ -41,7 +46,7 @@ class _Files(asyncssh.SFTPServer):
         if self._silence == "stat":
             await asyncio.sleep(3_600)
         about = super().stat(path)
-        mtime = self._times.get(Path(path.decode()).name)
+        mtime = self._times.get(Path(os.fsdecode(path)).name)
         if mtime is None:
             return about
         attrs = asyncssh.SFTPAttrs.from_local(about)  # type: ignore[arg-type]
@@ -89,6 +94,7 @@ def sftp_server(
     authorized_key: asyncssh.SSHKey | None = None,
     *,
     silence: Silence = "",
+    says: str = "",
     times: dict[str, int] | None = None,
 ) -> Iterator[SftpServer]:
     """Serves the folder to the user `fleet` with the password `right`, or to who has the key. `times` are those that
@@ -108,7 +114,7 @@ def sftp_server(
             0,
             server_host_keys=[key],
             authorized_client_keys=str(allowed) if authorized_key is not None else None,
-            sftp_factory=lambda channel: _Files(channel, folder, silence, times or {}, opened),
+            sftp_factory=lambda channel: _Files(channel, folder, silence, says, times or {}, opened),
         )
         started.put((acceptor.get_port(), asyncio.get_running_loop(), stop))
         await stop.wait()

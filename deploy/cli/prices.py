@@ -301,7 +301,9 @@ def sources_test(company_id: CompanyId, name: SourceArgument, as_json: AsJson = 
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
     with open_source(source, Contacts.of(get_settings()).open(source.secret)) as opened:
-        files = [one._asdict() for one in opened.files()]
+        files = [
+            {"name": one.name, "size_bytes": one.size_bytes, "modified_at": one.modified_at} for one in opened.files()
+        ]
     show(as_json, {"data": files}, lambda: print_table(files, "name", "size_bytes", "modified_at"))
 
 

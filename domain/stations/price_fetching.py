@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from domain.errors import FuelrouteError
 from domain.stations.price_sources import PriceSource, SourceAddress
+from domain.text import printable
 
 if TYPE_CHECKING:
     from asyncssh import SFTPClient, SSHClientConnection
@@ -64,10 +65,16 @@ class FileChanged(FetchFailed):
 
 
 class ListedFile(NamedTuple):
-    name: str
+    real_name: str
+    """The name by which the source has the file, with surrogates for bytes that are not UTF-8."""
     size_bytes: int
     modified_at: int
     """Seconds since 1970; 0 if the server does not tell."""
+
+    @property
+    def name(self) -> str:
+        """The name as it is stored and shown."""
+        return printable(self.real_name)
 
 
 class OpenSource(Protocol):
@@ -130,13 +137,13 @@ class _Folder:
         _check_size(file)
         try:
             # A link that takes the file's place meanwhile is not followed.
-            opened = os.open(self._folder / file.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            opened = os.open(self._folder / file.real_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(opened, "rb") as source, target.open("wb") as copy:
                 if not stat.S_ISREG(os.fstat(opened).st_mode):
                     raise FileNotFetched(f"{file.name} is no file")
                 content = source.read(MOST_FILE_BYTES + 1)
                 copy.write(content)
-                there = _listed(file.name, os.stat(self._folder / file.name, follow_symlinks=False))
+                there = _listed(file.real_name, os.stat(self._folder / file.real_name, follow_symlinks=False))
         except FileNotFoundError:
             raise FileChanged(f"{file.name} is gone") from None
         except OSError as error:
@@ -197,11 +204,11 @@ class _Sftp:
         except asyncssh.PermissionDenied:
             raise FetchFailed(f"{host} refuses the user or the password: add the source again") from None
         except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost) as error:
-            raise FetchFailed(f"{host} broke the connection off: {str(error.reason)[:200]}") from None
+            raise FetchFailed(f"{host} broke the connection off: {_said(error.reason)}") from None
         except asyncssh.SFTPError as error:
-            raise FileNotFetched(f"{host} says: {str(error.reason)[:200]}") from None
+            raise FileNotFetched(f"{host} says: {_said(error.reason)}") from None
         except asyncssh.Error as error:
-            raise FetchFailed(f"{host} says: {str(error)[:200]}") from None
+            raise FetchFailed(f"{host} says: {_said(error)}") from None
         except (OSError, ValueError) as error:
             raise FetchFailed(f"cannot connect to {host}:{self._place.port}: {error}") from None
         finally:
@@ -251,7 +258,7 @@ class _Sftp:
             connect_timeout=SFTP_CONNECT_SECONDS,
             login_timeout=SFTP_CONNECT_SECONDS,
         )
-        self._client = await self._connection.start_sftp_client()
+        self._client = await self._connection.start_sftp_client(path_errors="surrogateescape")
         return self._client
 
     async def _list(self) -> list[ListedFile]:
@@ -271,7 +278,7 @@ class _Sftp:
     async def _copy(self, file: ListedFile, target: Path) -> tuple[ListedFile, int]:
         """The file as it is listed after it was read, and the number of bytes read."""
         client = await self._connected()
-        path = str(PurePosixPath(self._place.path) / file.name)
+        path = str(PurePosixPath(self._place.path) / file.real_name)
         async with client.open(path, "rb") as opened:
             with target.open("wb") as copy:
                 written = 0
@@ -282,7 +289,12 @@ class _Sftp:
                         raise FileChanged(f"{file.name} is being written")
                     copy.write(content)
         about = await client.stat(path)
-        return ListedFile(file.name, int(about.size or 0), int(about.mtime or 0)), written
+        return ListedFile(file.real_name, int(about.size or 0), int(about.mtime or 0)), written
+
+
+def _said(text: object) -> str:
+    """The words of a server, which may be anything."""
+    return printable(str(text)[:200])
 
 
 def _listed(name: str, about: os.stat_result) -> ListedFile:

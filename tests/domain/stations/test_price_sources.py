@@ -119,6 +119,23 @@ def test_a_folder_that_is_gone_is_told(stored: Database, company: Fleet, folder:
     assert world.source.fault == world.poll().fault
 
 
+def put_by_an_old_program(folder: Path) -> None:
+    """A file whose name is Latin-1, beside another one."""
+    (folder / "prices.csv").write_text(HEADER + ROW)
+    with open(os.fsencode(folder) + b"/pre\xe7os.csv", "w") as file:
+        file.write(HEADER + ROW.replace("3.499", "3.399"))
+
+
+TAKEN = {("prices.csv", None), (r"pre\udce7os.csv", None)}
+
+
+def test_a_file_whose_name_is_not_utf_8_is_taken_too(watched: World, folder: Path) -> None:
+    put_by_an_old_program(folder)
+
+    assert polls(watched)[:3] == (2, 0, None)
+    assert {(name, fault) for name, _, _, fault in watched.runs()} == TAKEN
+
+
 # --- SFTP --------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +152,23 @@ def test_files_come_from_an_sftp_server_and_the_password_is_sealed(
     assert world.runs() == [("prices.csv", 1, 0, None)]
     assert "right" not in str(world.source.secret)
     assert (world.poll().fault or "").startswith("cannot connect to 127.0.0.1")
+
+
+def test_a_server_may_have_a_file_whose_name_is_not_utf_8(stored: Database, company: Fleet, folder: Path) -> None:
+    put_by_an_old_program(folder)
+    with sftp_server(folder) as server:
+        world = sftp_world(stored, company, server)
+        assert polls(world)[:3] == (2, 0, None)
+
+    assert {(name, fault) for name, _, _, fault in world.runs()} == TAKEN
+
+
+def test_the_words_of_a_server_that_cannot_be_stored_are_escaped(
+    stored: Database, company: Fleet, folder: Path
+) -> None:
+    with sftp_server(folder, says="no\x00 \x1b[2J") as server:
+        world = sftp_world(stored, company, server)
+        assert world.poll().fault == world.source.fault == r"127.0.0.1 says: no\u0000 \u001b[2J"
 
 
 def test_a_private_key_serves_as_well(stored: Database, company: Fleet, folder: Path) -> None:
