@@ -141,7 +141,8 @@ export class Fuelroute {
 
   /** The newest route with the `externalId`. */
   async findRoute(externalId: string): Promise<Route | undefined> {
-    return (await this.#page<Page<Route>>("/v1/routes", { externalId })).data[0];
+    // a program in JavaScript may give undefined, which filters nothing: the first route would be any other load
+    return (await this.#page<Page<Route>>("/v1/routes", { externalId: externalId ?? "" })).data[0];
   }
 
   /** Cancels the route; a canceled one stays so. Throws ApiError: 404 `not_found`, 409 `route_active`. */

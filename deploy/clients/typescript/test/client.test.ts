@@ -78,6 +78,7 @@ test("a route is pushed, found, read and canceled", async () => {
   assert.equal((await fuelroute.getRoute(pushed.route.id)).status, "canceled");
   await assert.rejects(fuelroute.waitUntil(pushed.route.id, "active"), RouteEnded);
   assert.equal(await fuelroute.findRoute("no such load"), undefined);
+  assert.equal(await fuelroute.findRoute(undefined as unknown as string), undefined); // and no other load
 });
 
 test("a load is previewed", async () => {
