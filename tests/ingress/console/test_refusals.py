@@ -93,7 +93,7 @@ def test_each_error_has_a_page_that_says_what_to_do(app: Starlette, error: Excep
 def test_an_error_in_a_part_of_a_page_is_shown_on_top_and_leaves_the_rest(app: Starlette, error: Exception) -> None:
     answer = answer_to(app, error, **{"HX-Request": "true"})
     assert answer.headers["hx-retarget"] == "#notices"
-    assert answer.headers["hx-reswap"] == "innerHTML"
+    assert answer.headers["hx-reswap"] == "innerMorph"
     assert "<html" not in answer.text
 
 
