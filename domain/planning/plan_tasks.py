@@ -152,11 +152,11 @@ def route_to_plan(connection: Connection, route_id: UUID) -> RouteToPlan | None:
 
 
 def live_now(route: RouteToPlan, now: datetime) -> datetime | None:
-    """The moment of a live plan: now, or the time of the truck's newest fix where the truck's clock is a little ahead.
-    None in the sandbox."""
+    """The moment of a live plan: now, or the time of the truck's newest fix where the truck's clock is a little ahead,
+    or of its arrival where a dispatcher entered that before the service's clock was set back. None in the sandbox."""
     if route.environment != Environment.LIVE:
         return None
-    return max(now, route.newest_at) if route.newest_at is not None else now
+    return max(now, route.arrived_at, route.newest_at or now)
 
 
 class _Truck(NamedTuple):

@@ -104,6 +104,19 @@ def test_the_plan_starts_at_the_stop_with_the_entered_arrival_unless_a_newer_pos
     assert task.position == place_of(PERRYSBURG)
 
 
+def test_a_clock_that_is_set_back_after_an_entered_arrival_leaves_the_truck_at_its_stop(
+    connection: Connection, fleet: Fleet, now: datetime, enter: Entering
+) -> None:
+    """The plan led from the destination to the first stop, and back."""
+    route_id = imported(connection, fleet.live, now=now)
+    enter(route_id, 0, "arrival", now)
+
+    task = load_plan_task(connection, route_id, now=now - minutes(1))
+
+    assert task is not None
+    assert (task.position, task.stops_left) == (place_of(JOLIET), (1,))
+
+
 def test_entries_alone_bring_a_route_to_completed(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime, enter: Entering
 ) -> None:
