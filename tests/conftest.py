@@ -320,8 +320,8 @@ def fleet(connection: Connection) -> Fleet:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_secrets() -> Iterator[None]:
     """Passwords of tests' users are hashed with little work. A hash says how much work its check takes, so that signing
-    in is quick too; the hashes that processes make themselves take as much as ever. Keys for signatures are the
-    shortest that readers of PDF files take, which are found in a quarter of the time."""
+    in is quick too; the hashes that processes make themselves are those of `PROCESS_HASHER`. Keys for signatures are
+    the shortest that readers of PDF files take, which are found in a quarter of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         patch.setattr(signing_keys, "_KEY_BITS", 2048)

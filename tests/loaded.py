@@ -8,17 +8,19 @@ from importlib import import_module
 import apprise
 
 from deploy.forks import load_service
+from domain.accounts import passwords
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.signing.signed_pdf import load_pdf_libraries
 from ingress.console import signed_in
-from tests.factories import JOLIET, NEWARK, PERRYSBURG
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, PROCESS_HASHER
 
 load_service()
 load_pdf_libraries()
 import_module("domain.migrations.drift")
 apprise.Apprise().add("json://localhost/")
 HighwayRoads().through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, PERRYSBURG, NEWARK)])
+vars(passwords)["_hasher"] = PROCESS_HASHER
 vars(signed_in)["LONGEST_COUNT_MILLISECONDS"] = 30_000  # a busy machine takes no counts from the navigation
 gc.collect()
 gc.freeze()  # what is loaded stays shared: the collector would write to it

@@ -165,7 +165,7 @@ def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(
     """The share is the company's, so the browsers of one user are one owner."""
     email = world.new_user()
     with monkeypatch.context() as patched:
-        patched.setattr(passwords, "_hasher", PasswordHasher())  # wrong passwords cost what they cost in the service
+        patched.setattr(passwords, "_hasher", PasswordHasher())  # wrong passwords cost what they do in production
         flooder = world.new_user()
     known = world.browser()
     assert known.sign_in(email).status_code == 303
