@@ -20,6 +20,7 @@ from tests.factories import route_body
 from tests.forking import forked_command
 from tests.rows import named, stored_id
 from tests.run_folder import own_folder
+from tests.servers import CopiedPostgres
 from tests.service import Service, eventually
 
 pytestmark = pytest.mark.servers
@@ -30,6 +31,7 @@ def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
     """A stack of its own, and the process id of its supervisor."""
     with own_folder("kills") as folder:
         data, screen = folder / "data", folder / "screen"
+        CopiedPostgres(data).prepare()
         up = forked_command(
             "up", "--port", "0", "--data", str(data), environment=os.environ | environment, output=screen
         )

@@ -108,6 +108,7 @@ def test_a_restart_under_load_fails_only_requests_that_it_cuts_off(stack: tuple[
             answers = []
             while not done:
                 answers.append((time.monotonic(), ask().status_code))
+                time.sleep(0.02)
             return answers
 
         running = {name: threads.submit(again_and_again, ask) for name, ask in asks.items()}
