@@ -37,7 +37,8 @@ def heading_of(row: Row) -> Heading:
     """The heading in a row. Raises UnreadableFile if it has too many columns."""
     if len(row.cells) > MOST_COLUMNS:
         raise UnreadableFile(f"line {row.line} has {len(row.cells):,} columns: a file may have {MOST_COLUMNS:,}")
-    names = [cell_text(cell)[:_MOST_NAME_CHARACTERS] for cell in row.cells]
+    texts = [cell_text(cell).replace("\x00", "") for cell in row.cells]  # profiles and faults keep them
+    names = [text[:_MOST_NAME_CHARACTERS] for text in texts]
     plain = [plain_name(name) or name for name in names]  # `#` alone is a name
     seen: dict[str, int] = {}
     numbered = []

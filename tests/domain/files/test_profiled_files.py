@@ -342,6 +342,13 @@ def test_a_sample_has_the_names_the_first_rows_and_guesses(tmp_path: Path) -> No
     }
 
 
+def test_the_names_of_columns_can_be_stored(tmp_path: Path) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text("Re\x00tail,City\n1,2\n")
+
+    assert read_sample(path).heading.names == ["Retail", "City"]
+
+
 def test_a_day_has_no_zone(tmp_path: Path) -> None:
     profile = FileProfile("day", "things", {**PROFILE.columns, "day": Column(("D",), date_format="%d.%m.%Y")})
 
