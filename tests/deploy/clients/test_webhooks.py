@@ -35,6 +35,7 @@ def test_a_signed_event_is_read() -> None:
 
     assert (event.id, event.type, event.route.external_id) == ("msg_1", "route.planned", "LOAD-1")
     assert verify_webhook(BODY.decode(), signed(), [OTHER, SECRET]) == event
+    assert verify_webhook(BODY, signed(), f" {SECRET}\n") == event, "as a file or a variable may hold it"
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:

@@ -73,7 +73,7 @@ def _check_time(sent_at: str, tolerance_seconds: float) -> None:
 
 def _key(secret: str) -> bytes:
     try:
-        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+        key = base64.b64decode(secret.strip().removeprefix("whsec_"), validate=True)
     except ValueError:
         key = b""
     if not key:  # an empty key would accept whatever anybody signs with it

@@ -62,7 +62,7 @@ function checkTime(sentAt: string, toleranceSeconds: number): void {
 }
 
 async function keyOf(secret: string): Promise<CryptoKey> {
-  const bytes = fromBase64(secret.replace(/^whsec_/, ""));
+  const bytes = fromBase64(secret.trim().replace(/^whsec_/, ""));
   // an empty key would accept whatever anybody signs with it
   if (!bytes?.length) throw new Misconfigured("the secret of the webhooks is missing, or is not whsec_ and base64");
   return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
