@@ -144,7 +144,8 @@ document.addEventListener("submit", async (event) => {
   const button = event.submitter ?? form.querySelector("button");
   const label = button.textContent, focused = document.activeElement;
   if (file.size > Number(form.dataset.most)) return say("This file is too large: send it in several parts.");
-  button.disabled = true;
+  const busy = [...form.elements].filter((one) => one.matches("button:enabled, select:enabled")); // one look at a time
+  for (const one of busy) one.disabled = true;
   button.textContent = "Sending…";
   try {
     const address = into ? `${form.action}?${fieldsOf(form, button)}` : form.action;
@@ -163,7 +164,7 @@ document.addEventListener("submit", async (event) => {
     say(isThere ? "The file could not be sent: the console does not answer."
       : "The file could not be read: choose it again, if it was changed since. A folder cannot be sent.");
   }
-  button.disabled = false;
+  for (const one of busy) one.disabled = false;
   button.textContent = label;
   // what was disabled meanwhile, or has come anew, loses the focus
   if (document.activeElement === document.body) (focused.isConnected ? focused : form.elements[focused.name])?.focus();
