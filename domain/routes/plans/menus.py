@@ -53,9 +53,15 @@ class MenuTask(NamedTuple):
     task: PlanTask
 
 
+_LOCK_ROUTE_OF_PLAN = Scalar(
+    UUID, "SELECT r.id FROM plans p JOIN routes r ON r.id = p.route_id WHERE p.id = %s FOR UPDATE OF r"
+)
+
+
 def begin_menu(connection: Connection, plan_id: UUID, *, max_attempts: int) -> MenuTask | None:
     """The menu of a plan. None where none is due: there is one, the plan has no fuel stop, its driver will not drive by
     it any more, or `max_attempts` were begun and none has ended: the menu may be what kills the workers."""
+    _LOCK_ROUTE_OF_PLAN.first(connection, (plan_id,))  # before its plan, as everywhere
     attempts = begin_attempt_at_menu(connection, plan_id)
     due = _DUE.first(connection, (plan_id,)) if attempts <= max_attempts else None
     route = route_to_plan(connection, due.route_id) if due is not None else None
@@ -77,11 +83,6 @@ def _as_then(connection: Connection, task: PlanTask, due: _Due) -> PlanTask:
         return replace(task, level_at=stop_point(first))
     wanted = wanted_by(connection, due.cause, fuel_stops_passed=due.cause.get("fuelStopsPassed", 0))
     return replace(task, wanted=wanted)
-
-
-_LOCK_ROUTE_OF_PLAN = Scalar(
-    UUID, "SELECT r.id FROM plans p JOIN routes r ON r.id = p.route_id WHERE p.id = %s FOR UPDATE OF r"
-)
 
 
 def finish_menu(connection: Connection, menu: MenuTask, choices: Sequence[Choice]) -> bool:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from domain.database.connections import SUPERSEDING_LOCKS, Connection, Database
+from domain.planning.stored_plans import await_menu
 from domain.routes.intake.pushes import Pushed
+from domain.routes.plans.menus import begin_menu
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.routes.intake.pushing import effects, open_routes, push
 from tests.factories import Fleet, make_fleet
@@ -174,3 +176,28 @@ def test_a_route_whose_message_waits_accepts_an_update(
     with database.transaction() as connection:
         changed = {"externalId": "LOAD", "reference": "changed"}
         assert push(connection, fleet.live, changed, now=now) == [Pushed(route_id, "replace", revision=2)]
+
+
+def test_a_menu_that_begins_locks_the_route_before_its_plan(
+    database: Database, own_fleet: Callable[..., Fleet], now: datetime
+) -> None:
+    """A push of the route that changed its plan meanwhile, and the menu, waited for each other: either failed."""
+    fleet = own_fleet()
+    with database.transaction() as connection:
+        route_id = imported(connection, fleet.live, now=now, externalId="A")
+        planned_by_hand(connection, route_id, now=now)
+        (plan_id,) = connection.execute("SELECT plan_id FROM routes WHERE id = %s", (route_id,)).fetchone() or ()
+        await_menu(connection, plan_id, now=now)
+
+    def begin() -> object:
+        with database.transaction() as connection:
+            return begin_menu(connection, plan_id, max_attempts=3)
+
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as pushing:
+            assert effects(push(pushing, fleet.live, {"externalId": "A", "reference": "R"}, now=now)) == ["replace"]
+            waiting = threads.submit(begin)
+            while not pushing.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+                assert not waiting.done()
+            pushing.execute("SELECT FROM plans WHERE id = %s FOR UPDATE NOWAIT", (plan_id,))
+        assert waiting.result(180) is None
