@@ -1,10 +1,13 @@
 """The benchmarks go on working: a tiny one, its table and its JSON. What it measures here means nothing."""
 
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +15,12 @@ import pytest
 from rich.console import Console
 
 from deploy.cli.failures import CommandFailed
-from tests.benchmarks.__main__ import bench as command
+from domain.settings import get_settings
+from tests.benchmarks import __main__ as program
+from tests.benchmarks import harness
 from tests.benchmarks.harness import Bench, new_progress
 from tests.benchmarks.load import LoadFailed
+from tests.forking import forked_spec
 
 pytestmark = pytest.mark.servers
 
@@ -47,20 +53,24 @@ class Measured(NamedTuple):
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    """Tiny runs of two benchmarks: to start the processes takes most of their time."""
+    """Tiny runs of two benchmarks. To start Python for them and for the service's processes would take most of the
+    time: they run in this process, and those are forked."""
     folder = tmp_path_factory.mktemp("bench")
     file, temporary = folder / "figures.json", folder / "temporary"
     temporary.mkdir()
     sizes = ["--seconds", "0.2", "--rounds", "1", "--ingress", "1", "--fills", "300", "--prices", "200"]
 
-    done = bench(
-        *("push", "files", *sizes, "--json", str(file)),
-        temporary=temporary,
-        FUELROUTE_IMPORT_WAIT_SECONDS="0.5",
-    )
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as screen:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.setenv("FUELROUTE_IMPORT_WAIT_SECONDS", "0.5")
+        patch.setattr(program, "configure_logging", lambda *_: None)  # the tests keep their own
+        patch.setattr(harness, "process_spec", forked_spec)
+        program.app(["push", "files", *sizes, "--json", str(file)], standalone_mode=False)
+    signal.signal(signal.SIGTERM, before)
+    get_settings.cache_clear()
 
-    assert done.returncode == 0, done.stderr
-    return Measured(done.stdout, json.loads(file.read_text()), list(temporary.iterdir()))
+    return Measured(screen.getvalue(), json.loads(file.read_text()), list(temporary.iterdir()))
 
 
 def test_a_benchmark_shows_and_writes_its_figures(measured: Measured) -> None:
@@ -101,7 +111,7 @@ def test_a_missing_package_is_reported_in_one_sentence(tmp_path: Path) -> None:
 
 def test_an_unknown_benchmark_is_refused_in_one_sentence() -> None:
     with pytest.raises(CommandFailed, match=r"^no such work: everything; choose from push, import,"):
-        command(["push", "everything"])
+        program.bench(["push", "everything"])
 
 
 def test_a_failed_benchmark_keeps_the_logs_of_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
