@@ -23,7 +23,9 @@ def cell_that_says(name: bytes) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            last_client = (self.headers.get_all("X-Forwarded-For") or ["nobody"])[-1]
             self.send_response(200)
+            self.send_header("Last-Client", last_client)
             self.send_header("Content-Length", str(len(name)))
             self.end_headers()
             self.wfile.write(name)
@@ -83,6 +85,12 @@ SECRET = "a" * 40
 )
 def test_the_beginning_of_a_key_leads_to_its_cell(proxy: Proxy, authorization: str | None, cell: str) -> None:
     assert cell_of(proxy, authorization) == cell
+
+
+@needs_haproxy
+def test_no_client_chooses_the_address_that_the_cell_believes(proxy: Proxy) -> None:
+    answer = httpx.get(f"{proxy.url}/v1/me", headers={"X-Forwarded-For": "192.0.2.7"}, timeout=120)
+    assert answer.headers["Last-Client"] == "127.0.0.1"
 
 
 @needs_haproxy
