@@ -26,7 +26,7 @@ def test_an_archive_command_is_judged_by_its_last_try(tmp_path_factory: pytest.T
             connection.execute("SELECT pg_reload_conf()")
 
         def state() -> Archive | None:
-            """What is written afterwards is for the next look: the archiver may not have read its command yet."""
+            """Read the state, then write for the next look: the archiver may not have read its command yet."""
             one = read_archive(connection)
             connection.execute("CREATE TABLE IF NOT EXISTS written (number int)")
             connection.execute("INSERT INTO written VALUES (1)")
