@@ -17,7 +17,7 @@ class UnreadableFile(FuelrouteError):
 
 
 class ReadingTooLong(FuelrouteError):
-    """The time for a look at a file is over. The file is not at fault, so nobody shows half of it with a reason."""
+    """The time for a look at a file is over. It is no UnreadableFile: readers cope with those, and show the rest."""
 
     def __init__(self) -> None:
         super().__init__("it takes too long to look at: divide the file, or save a sheet of Excel as CSV")

@@ -18,7 +18,7 @@ from domain.queue.circuit import RedisCircuit
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock. ARGV[2]
 # has a digit for each key: 0 only asks, others count a request; the limit is ARGV[3], that of a 2 ARGV[4], and that of
 # a 3 ARGV[5]. Returns for each {requests left, microseconds until the oldest leaves the window}; -1 left means refused
-# and not counted. A time that lies a window ahead is of before a step of that clock, and counts no more.
+# and not counted. A time that lies a window ahead was noted before that clock was set back, and counts no more.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -44,7 +44,9 @@ def test_an_archive_command_is_judged_by_its_last_try(tmp_path_factory: pytest.T
         archive("false")
         failing = eventually(state, lambda one: one is not None and not one.works, wanted="an archive that fails")
         assert failing is not None
+        assert works.bytes_behind is not None
         assert failing.bytes_behind is not None
+        assert failing.bytes_behind >= works.bytes_behind
 
         archive("true")
         eventually(state, lambda one: one is not None and one.works, wanted="an archive that goes on")

@@ -79,7 +79,7 @@ PLANTED: dict[IdKind, str] = {
     "rpl": "replays",
     "ntc": "notices",
 }
-"""Kinds of which the other company has a row with the columns that it must have; no page of its own could show it."""
+"""Kinds of which another company has a row with the columns that it must have; no page of its own could show it."""
 
 _OTHER_PARTS: dict[str, str] = {"subject": "vehicles", "figure": "held", "queue": "imports", "place": "waiting"}
 _CHANGING = re.compile(
@@ -99,13 +99,14 @@ class House(NamedTuple):
 
 
 @pytest.fixture
-def houses(world: World) -> Iterator[tuple[House, House]]:
-    """The other company's, which is the older one, and our own."""
-    other = _house(world, planted=True)
-    yield other, _house(world)
+def houses(world: World) -> Iterator[tuple[House, House, House]]:
+    """An older company's, our own, and a newer company's."""
+    older, own, newer = _house(world, planted=True), _house(world), _house(world, planted=True)
+    yield older, own, newer
     with world.database.transaction() as connection:
         for table in reversed(PLANTED.values()):  # no process of another test could work with such rows
-            connection.execute(f"DELETE FROM {table} WHERE company_id = %s", (other.fleet.company_id,))
+            others = [older.fleet.company_id, newer.fleet.company_id]
+            connection.execute(f"DELETE FROM {table} WHERE company_id = ANY(%s)", (others,))
 
 
 def _house(world: World, *, planted: bool = False) -> House:
@@ -216,11 +217,12 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
     kind=st.sampled_from(
         ["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt", "sub", "fil", "con", *PLANTED]
     ),
+    newer=st.booleans(),
 )
 def test_an_id_of_another_company_is_answered_as_one_that_never_existed(
-    world: World, houses: tuple[House, House], address: tuple[str, str], kind: IdKind
+    world: World, houses: tuple[House, House, House], address: tuple[str, str], kind: IdKind, newer: bool
 ) -> None:
-    other, own = houses
+    own, other = houses[1], houses[2 if newer else 0]
     foreign, unknown = other.ids[kind], new_id()
     before = _rows(world, other.fleet.company_id)
     foreign_answer, unknown_answer = (
