@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -21,6 +22,7 @@ from tests.browser.conftest import People, add_session
 from tests.browser.pages import see_trucks
 from tests.conftest import make_database
 from tests.domain.helpers import imported, planned_by_hand
+from tests.domain.notices.subscriptions import notices_of
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body, signed_in
 from tests.gateway import HOST, Gateway
 from tests.ingress.console.conftest import running_console
@@ -219,5 +221,13 @@ def test_a_need_is_told_to_the_channel_that_a_person_sets_and_so_is_its_end(
 
     eventually(lambda: len(gateway.titles), lambda count: count == 2, wanted="its end")
     assert gateway.titles[1] == "Acme: over. No route waits for an unknown vehicle any more"
+    eventually(lambda: state_of_end(telling.service, fleet.company_id), "sent".__eq__, wanted="its end as sent")
     page.goto("/notices")
     expect(page.get_by_role("row").filter(has_text="Acme: over.")).to_contain_text("sent")
+
+
+def state_of_end(service: Service, company_id: UUID) -> str:
+    """The state of the only end of a need. The page does not follow it."""
+    with service.database.transaction() as connection:
+        (status,) = (notice.status for notice in notices_of(connection, company_id) if notice.part == "end")
+    return str(status)
