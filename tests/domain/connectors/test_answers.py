@@ -64,9 +64,6 @@ def asked(url: str, **bounds: Any) -> object:
     return asyncio.run(ask())
 
 
-UNITS = b'{"units": [' + b"{}," * 5_000_000 + b"{}]}"
-
-
 def test_millions_of_empty_units_are_refused_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[int] = []
 
@@ -78,7 +75,8 @@ def test_millions_of_empty_units_are_refused_before_they_are_decoded(monkeypatch
         return await read(self, note, body)
 
     monkeypatch.setattr(BoundedHttp, "read", read)
-    with answering(plain(UNITS)) as url, pytest.raises(TooManyValues, match="more than 1,000,000 values"):
+    units = b'{"units": [' + b"{}," * 5_000_000 + b"{}]}"
+    with answering(plain(units)) as url, pytest.raises(TooManyValues, match="more than 1,000,000 values"):
         asked(url)
     assert decoded == []
     with answering(plain(b'{"units": []}')) as url:
