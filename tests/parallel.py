@@ -2,10 +2,14 @@
 takes four times the processor time until its first test.
 
 pytest-xdist starts a worker as `PYTHON -u -c LINE`, and speaks with it over pipes. Here PYTHON is this file, which
-hands the pipes to the loaded process and stays as long as the worker. Where that process fails, this file becomes
+hands its files to the loaded process and stays as long as the worker. Where that process fails, this file becomes
 Python.
+
+A worker starts its server of forks (`forking.py`) in the same way, from a process that has loaded the service and no
+test: a fork copies the table of all pages, and takes three times the processor time where the tests are loaded too.
 """
 
+import fcntl
 import importlib
 import json
 import os
@@ -17,10 +21,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 REPOSITORY = Path(__file__).parents[1]
@@ -34,38 +38,63 @@ def loaded_tests(arguments: Sequence[str]) -> Iterator[list[str]]:
 
     folder = socket_folder(Path(f"workers {uuid4()}"))
     make_private(folder, os.getuid())
-    address = f"{folder}/loaded"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen(64)
+    addresses = f"{folder}/tests", f"{folder}/service"
+    with socket.socket(socket.AF_UNIX) as tests, socket.socket(socket.AF_UNIX) as service:
+        for listener, address in zip((tests, service), addresses, strict=True):
+            listener.bind(address)
+            listener.listen(64)
         process = subprocess.Popen(
-            [sys.executable, "-c", _BEGIN, str(listener.fileno()), *arguments],
+            [sys.executable, "-c", _BEGIN, str(tests.fileno()), str(service.fileno()), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
+            pass_fds=[tests.fileno(), service.fileno()],
         )
     try:
-        yield [sys.executable, "-IS", __file__, address]
+        yield [sys.executable, "-IS", __file__, addresses[0]]
     finally:
         process.communicate()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def serve() -> None:
-    """Loads the tests and the service, then forks a worker for each connection until its standard input ends. Returns
+    """Loads the service and the tests, then forks a worker for each connection until its standard input ends. Returns
     there, and in each worker once it has run."""
     import pytest  # the program of the workers has no packages
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    listener = socket.socket(fileno=int(sys.argv[1]))
+    tests, service = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     # Capturing would give modules a standard output to keep that is closed when they are used.
-    pytest.main(["--collect-only", "-qq", "-n0", "--capture=no", "-p", "no:cacheprovider", *sys.argv[2:]])
-    importlib.import_module("tests.loaded")
+    arguments = ["--collect-only", "-qq", "-n0", "--capture=no", "-p", "no:cacheprovider", *sys.argv[3:]]
+    pytest.main(arguments, plugins=[_ServiceFirst(service)])
+    address = service.getsockname()
+    service.close()
+    _fork_for_each(tests, lambda connection: _work(connection, address))
+
+
+class _ServiceFirst:
+    """Loads the service before pytest loads the tests, and leaves a process that has only the service."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+
+    def pytest_configure(self) -> None:
+        for name in ("tests.loaded", "tests.forking", "tests.faults.processes"):
+            importlib.import_module(name)
+        if os.fork() == 0:
+            try:
+                _fork_for_each(self._listener, _serve_forks)
+            finally:
+                os._exit(0)
+
+
+def _fork_for_each(listener: socket.socket, run: Callable[[socket.socket], None]) -> None:
+    """Runs the function in a fork for each connection until the standard input ends. Returns there, and in each fork
+    once the function has returned."""
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            _work(connection)
+            run(socket.socket(fileno=_move_up(connection.detach())))
             return
         connection.close()
     with suppress(ChildProcessError):
@@ -73,20 +102,10 @@ def serve() -> None:
             os.wait()
 
 
-def _work(connection: socket.socket) -> None:
+def _work(connection: socket.socket, service: str) -> None:
     """Does what a Python does that pytest-xdist has started: it executes the line that it reads."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _, pipes, *_ = socket.recv_fds(connection, 1, 3)
-    with connection.makefile() as told:
-        environment, folder = json.loads(told.readline())
-    for number, pipe in enumerate(pipes):
-        os.dup2(pipe, number)
-        os.close(pipe)
-    os.environ.clear()
-    os.environ.update(environment)
-    time.tzset()
-    os.chdir(folder)
-    _begin_forkserver()
+    _take_over(connection)
+    _begin_forkserver(service)
     sys.argv = ["-c"]
     sys.stdin = os.fdopen(0, closefd=False)
     connection.sendall(b"\n")
@@ -94,30 +113,51 @@ def _work(connection: socket.socket) -> None:
     exec(eval(sys.stdin.readline()), vars(sys.modules["__main__"]))
 
 
-def _begin_forkserver() -> None:
-    """Begins the process from which this worker forks those of the service (`forking.py`). It is forked, too: it would
-    take four seconds to load them."""
+def _serve_forks(connection: socket.socket) -> None:
+    """Does what a Python does that multiprocessing has started as its server of forks."""
+    *_, code = _take_over(connection)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # the worker's own is the pipe to pytest
+    connection.sendall(b"\n")
+    exec(code, {})
+
+
+def _take_over(connection: socket.socket) -> list[str]:
+    """Takes the files, the environment and the folder of the program at the other end, and gives its arguments."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _, files, *_ = socket.recv_fds(connection, 1, 8)
+    with connection.makefile() as told:
+        numbers, environment, folder, line = json.loads(told.readline())
+    for file, number in zip([_move_up(file) for file in files], numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    os.chdir(folder)
+    return list(line)
+
+
+def _move_up(file: int) -> int:
+    """Gives the file a number that no process asks for."""
+    above = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 512)
+    os.close(file)
+    return above
+
+
+def _begin_forkserver(address: str) -> None:
+    """Begins the process from which this worker forks those of the service (`forking.py`)."""
     from multiprocessing import forkserver, resource_tracker, util
     from unittest.mock import patch
 
+    spawn = util.spawnv_passfds
+
+    def hand_over(_: Any, line: Sequence[str], kept: Sequence[int]) -> int:
+        return spawn(os.fsencode(sys.executable), [sys.executable, "-IS", __file__, address, *line[1:]], kept)
+
     resource_tracker.ensure_running()
-    with patch.object(util, "spawnv_passfds", _fork_python):
+    with patch.object(util, "spawnv_passfds", hand_over):
         forkserver.ensure_running()
-
-
-def _fork_python(_: str, line: Sequence[str], kept: Sequence[int]) -> int:
-    """Does in a fork what `PYTHON -c LINE` would do, which keeps these files of its parent. Gives its process id."""
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)  # the worker's own is the pipe to pytest
-        for first, last in pairwise([2, *sorted(kept), os.sysconf("SC_OPEN_MAX")]):
-            os.closerange(first + 1, last)
-        try:
-            exec(line[-1], {})
-        finally:
-            os._exit(0)
-    return pid
 
 
 def _die_with(connection: socket.socket) -> None:
@@ -126,26 +166,37 @@ def _die_with(connection: socket.socket) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _handed_over(connection: socket.socket, address: str) -> bool:
-    """Says whether a worker has taken the standard streams."""
+def _handed_over(connection: socket.socket, address: str, files: Sequence[int], line: Sequence[str]) -> bool:
+    """Says whether a process has taken the files."""
     try:
         connection.connect(address)
-        socket.send_fds(connection, [b"\n"], [0, 1, 2])
-        connection.sendall(json.dumps([dict(os.environ), os.getcwd()]).encode() + b"\n")
+        socket.send_fds(connection, [b"\n"], files)
+        connection.sendall(json.dumps([files, dict(os.environ), os.getcwd(), line]).encode() + b"\n")
         return connection.recv(1) != b""
     except OSError:
         return False
 
 
-def _run_worker(address: str, line: Sequence[str]) -> None:
+def _run(address: str, *line: str) -> None:
+    files = [file for file in map(int, os.listdir("/dev/fd")) if _is_open(file)]
     connection = socket.socket(socket.AF_UNIX)
-    if not _handed_over(connection, address):
+    if not _handed_over(connection, address, files, line):
         os.execv(sys.executable, [sys.executable, *line])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.closerange(0, 2)  # the worker's pipes end with it
+    for file in files:
+        if file != 2:
+            os.close(file)  # it ends with the process that has taken it
     with suppress(OSError):
         connection.recv(1)
 
 
+def _is_open(file: int) -> bool:
+    try:
+        os.fstat(file)
+    except OSError:
+        return False
+    return True
+
+
 if __name__ == "__main__":
-    _run_worker(sys.argv[1], sys.argv[2:])
+    _run(*sys.argv[1:])

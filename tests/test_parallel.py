@@ -23,6 +23,10 @@ import os, subprocess, sys
 subprocess.run(["false"]), os.write(1, f"{'tests.domain.test_lifecycle' in sys.modules} {os.environ['OWN']}".encode())
 """
 TELLS_EXAMPLES = "import os; from tests.repeatable import examples; os.write(1, str(examples(50)).encode())"
+TELLS_IN_A_FORK = """
+from tests.forking import fork
+fork(exec, "import sys; open('told', 'w').write(' '.join(sys.modules))").join()
+"""
 STAYS = "import os, time; os.write(1, f'{os.getpid()}\\n'.encode()); time.sleep(600)"
 
 
@@ -54,6 +58,12 @@ def told_by_a_worker(python: Sequence[str], folder: Path, line: str = TELLS) -> 
 
 def test_workers_are_forked_where_the_tests_are_loaded(python: list[str], tmp_path: Path) -> None:
     assert {told_by_a_worker(python, tmp_path) for _ in range(2)} == {f"True {tmp_path.name}"}
+
+
+def test_what_a_worker_forks_has_the_service_and_no_tests(python: list[str], tmp_path: Path) -> None:
+    told_by_a_worker(python, tmp_path, TELLS_IN_A_FORK)
+    loaded = (tmp_path / "told").read_text().split()
+    assert ("workers.plans" in loaded, "tests.domain.test_lifecycle" in loaded) == (True, False)
 
 
 def test_laws_are_loaded_with_the_examples_of_the_profile(python: list[str], tmp_path: Path) -> None:
