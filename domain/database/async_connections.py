@@ -29,7 +29,7 @@ from domain.database.health import (
 from domain.database.hosts import note_primary, primary_first
 from domain.database.options import AS_SERVICE, BY_KEY, SERVING, TimeLimits, pool_options, transaction_settings
 from domain.database.pools import note_pool
-from domain.database.psycopg_internals import WaitTimeout
+from domain.database.psycopg_internals import WaitTimeout, keep_one
 from domain.database.statements import Command, Query
 from domain.database.visibility import NOTHING, Visibility, set_locally_async, set_visibility_async, visibility_settings
 from domain.settings import Settings
@@ -91,7 +91,7 @@ class AsyncDatabase:
         self._health = ServerHealth()
         self._pool = AsyncConnectionPool(
             url,
-            min_size=1,
+            min_size=0,  # the first caller begins a connection, see keep_one
             max_size=pool_size,
             timeout=timeout_seconds,
             connection_class=AsyncPooledConnection,
@@ -176,6 +176,7 @@ class AsyncDatabase:
         seconds = self._health.waiting_seconds()
         try:
             async with self._pool.connection(timeout=seconds) as connection:
+                keep_one(self._pool)
                 try:
                     yield connection
                 except ReadOnlySqlTransaction as error:

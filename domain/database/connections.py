@@ -40,7 +40,7 @@ from domain.database.options import (
     transaction_settings,
 )
 from domain.database.pools import PoolUse, note_pool
-from domain.database.psycopg_internals import WaitTimeout
+from domain.database.psycopg_internals import WaitTimeout, keep_one
 from domain.database.statements import Command, Query, Scalar, Statement
 from domain.database.visibility import NOTHING, Visibility, set_locally, set_visibility, visibility_settings
 from domain.encoding import write
@@ -199,7 +199,7 @@ class Database:
         self._pool, self._pool_by_key = (
             ConnectionPool(
                 url,
-                min_size=1,
+                min_size=0,  # the first caller begins a connection, see keep_one
                 max_size=pool_size,
                 timeout=timeout_seconds,
                 connection_class=Connection,
@@ -341,6 +341,7 @@ class Database:
         seconds = self._health.waiting_seconds() if self._fail_fast else None
         try:
             with pool.connection(timeout=seconds) as connection:
+                keep_one(pool)
                 jobs = connection.collected_jobs = []
                 try:
                     yield connection

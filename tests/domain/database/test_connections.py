@@ -86,3 +86,18 @@ def test_a_pipelined_transaction_is_stored_whole_or_not_at_all(snapshot: bool) -
             with database.pipelined_transaction() as connection:
                 connection.execute(insert, (number,))
         assert kept() == [1, 2, *range(10, 30)]
+
+
+def test_a_first_caller_begins_one_session_and_one_who_finds_rows_by_key_another() -> None:
+    with own_database("sessions") as database:
+        with database.transaction() as connection:
+            before = sessions(connection)
+        with database.single_statements() as connection:
+            connection.execute("SELECT 1")
+        with database.transaction() as connection:
+            assert (before, sessions(connection)) == (1, 2)
+
+
+def sessions(connection: Connection) -> int:
+    found = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename = 'fuelroute'"
+    return connection.execute(found).rowcount

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.abc import PQGen
+from psycopg_pool import ConnectionPool
 
-from domain.database.psycopg_internals import WaitTimeout
+from domain.database.psycopg_internals import WaitTimeout, keep_one
 from domain.settings import Settings
+from tests.service import eventually
 
 
 class Counting(psycopg.Connection[tuple[Any, ...]]):
@@ -62,3 +65,17 @@ def test_an_asynchronous_wait_raises_its_error_when_its_time_is_over(settings: S
             await connection.close()
 
     asyncio.run(scenario())
+
+
+def test_a_pool_begins_with_its_first_caller_and_keeps_one_connection(settings: Settings) -> None:
+    url = settings.require_database_url()
+    with ConnectionPool(url, min_size=0, max_size=2, max_idle=0.05, open=True) as pool:
+        assert pool.get_stats()["pool_size"] == 0
+        with pool.connection():
+            keep_one(pool)
+            assert pool.get_stats()["pool_size"] == 1
+            with pool.connection():
+                assert pool.get_stats()["pool_size"] == 2
+        eventually(lambda: pool.get_stats()["pool_size"], lambda size: size == 1)
+        time.sleep(0.2)  # it would lose one in 0.05 s
+        assert pool.get_stats()["pool_size"] == 1
