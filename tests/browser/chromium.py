@@ -16,8 +16,9 @@ THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = (390, 1280, 1920)
 """The widths of a phone, a desk, and a screen on the wall."""
 
-_DRAWS_MAPS = ("--enable-unsafe-swiftshader",)
-"""WebGL on a machine without a graphics card. Pages without a map are drawn as without it."""
+_WITHOUT_GRAPHICS_CARD = ("--enable-unsafe-swiftshader", "--disable-gpu-compositing")
+"""WebGL on a machine without a graphics card. All else is drawn without imitating one, which takes 6 % more processor
+time."""
 
 NO_WEBGL = """{
     const canvas = HTMLCanvasElement.prototype, getContext = canvas.getContext;
@@ -39,7 +40,7 @@ def find_chromium() -> str | None:
 def running_chromium(path: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # root has no sandbox: only our own pages are opened
-        arguments = [*_DRAWS_MAPS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        arguments = [*_WITHOUT_GRAPHICS_CARD, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         browser = playwright.chromium.launch(executable_path=path, args=arguments)
         try:
             yield browser
