@@ -114,9 +114,12 @@ def webhooks_set(
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         if any(value is not None for value in values):
             allowed = AllowedHosts.of_webhooks(get_settings())
-            endpoints.change_endpoint(connection, company_id, endpoint.id, values, acting(reason), allowed=allowed)
+            endpoints.change_endpoint(
+                connection, company_id, endpoint.id, values, acting(reason), allowed=allowed, now=clock.now()
+            )
         if enabled is not None:
             _enable(connection, endpoint, enabled, acting(reason))
+        after_commit(connection, deliver_webhooks_job(endpoint.id, company_id))
         document = _document(ENDPOINTS.lock(connection, company_id, endpoint.id))
     show(as_json, document, lambda: print_fields(document))
 

@@ -289,11 +289,12 @@ of an index, as for `_CLAIM`."""
 def settle_deliveries(
     connection: Connection, endpoint_id: UUID, outcomes: Sequence[Outcome], *, settings: Settings, now: datetime
 ) -> Disabled | None:
-    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else; one at a
-    former URL says nothing of the endpoint. Returns the endpoint if its answers disabled it: it is gone, or it has
-    taken nothing for days."""
+    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else. An attempt at
+    a former URL says nothing of the endpoint; if it failed, the next one is due at once. Returns the endpoint if its
+    answers disabled it: it is gone, or it has taken nothing for days."""
     endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
-    documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
+    url = endpoint.url if endpoint is not None else None
+    documents = [_document(outcome, url, settings=settings, now=now) for outcome in outcomes]
     numbers = [outcome.claimed.number for outcome in outcomes]
     asked = {"endpoint_id": endpoint_id, "numbers": numbers, "outcomes": as_json(documents)}
     ended = set(_LOG_AND_END.all(connection, asked))
@@ -302,7 +303,7 @@ def settle_deliveries(
         for _, document in held:
             if document["retry_at"] is not None and document["route_id"] is not None:
                 _DELAY_NEXT.execute(connection, {**document, "endpoint_id": endpoint_id})
-    outcomes = [outcome for outcome, _ in held if endpoint is not None and outcome.claimed.url == endpoint.url]
+    outcomes = [outcome for outcome, _ in held if outcome.claimed.url == url]
     if endpoint is None or not outcomes:
         return None
     has_failed = all(outcome.error is not None for outcome in outcomes)
@@ -322,13 +323,13 @@ def settle_deliveries(
     return None
 
 
-def _document(outcome: Outcome, *, settings: Settings, now: datetime) -> dict[str, object]:
-    """A row of `_LOG_AND_END`, with the fields that `_DELAY_NEXT` needs."""
+def _document(outcome: Outcome, url: str | None, *, settings: Settings, now: datetime) -> dict[str, object]:
+    """A row of `_LOG_AND_END`, with the fields that `_DELAY_NEXT` needs. `url` is the endpoint's present one."""
     claimed = outcome.claimed
     status, retry_at = "delivered", None
     if outcome.error is not None:
         last_moment = claimed.queued_at + timedelta(hours=settings.webhook_retry_hours)
-        retry_at = _RETRIES.next_at(claimed.failures, now=now, last_moment=last_moment)
+        retry_at = _RETRIES.next_at(claimed.failures, now=now, last_moment=last_moment) if claimed.url == url else now
         status = "pending" if retry_at is not None else "failed"
     return {
         "number": claimed.number,

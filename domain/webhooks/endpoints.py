@@ -98,6 +98,11 @@ _SET = Statement(
     "UPDATE webhook_endpoints SET url = %s, description = %s, event_types = %s, failing_since = NULL"
     f" WHERE company_id = %s AND id = %s RETURNING {ENDPOINTS.columns}",
 )
+_WAIT_NO_LONGER = Command(
+    "UPDATE webhook_deliveries SET failures = 0, retry_at = greatest(claimed_until, %s)"
+    " WHERE endpoint_id = %s AND status = 'pending' AND retry_at > %s"
+)
+"""The failures were of a former URL. A delivery that is claimed stays so: its attempt may be under way."""
 
 
 def add_endpoint(
@@ -132,15 +137,18 @@ def change_endpoint(
     by: Actor,
     *,
     allowed: AllowedHosts,
+    now: datetime,
 ) -> Endpoint:
-    """Changes an endpoint, and returns it as it is now. Raises UnknownEndpoint, and UnusableEndpoint, which names the
-    value that cannot be set."""
+    """Changes an endpoint, and returns it as it is now. At another URL its waiting deliveries are due at once. Raises
+    UnknownEndpoint, and UnusableEndpoint, which names the value that cannot be set."""
     stored = ENDPOINTS.lock(connection, company_id, endpoint_id)
     url, description, event_types = _checked(
         values._replace(url=stored.url if values.url is None else values.url), allowed
     )
     kept = stored.event_types if event_types is None else event_types or None
     parameters = (url, stored.description if description is None else description, kept, company_id, endpoint_id)
+    if url != stored.url:
+        _WAIT_NO_LONGER.execute(connection, (now, endpoint_id, now))
     record_about(connection, by, Action("webhooks.change"), "whe", endpoint_id, company_id=company_id)
     return _SET.one(connection, parameters)
 

@@ -255,7 +255,7 @@ def test_what_a_former_url_answers_says_nothing_of_the_endpoint(
     imported(connection, fleet.live, now=now)
     (sent_before,) = claim(connection, endpoint_id, settings, later).claimed
     values = EndpointChanges(url="https://tms.example.com/new")
-    change_endpoint(connection, fleet.company_id, endpoint_id, values, DOT, allowed=HERE)
+    change_endpoint(connection, fleet.company_id, endpoint_id, values, DOT, allowed=HERE, now=later)
 
     gone = outcome(sent_before, later, 410)
     disabled = settle_deliveries(connection, endpoint_id, [gone], settings=settings, now=later)
@@ -263,7 +263,32 @@ def test_what_a_former_url_answers_says_nothing_of_the_endpoint(
     assert disabled is None
     (endpoint,) = ENDPOINTS.all(connection, fleet.company_id)
     assert (endpoint.disabled_at, endpoint.failing_since) == (None, None)
-    assert attempt(connection, endpoint_id, settings, later + timedelta(hours=1)) == ["route.imported"]
+    assert attempt(connection, endpoint_id, settings, later) == ["route.imported"]
+
+
+def test_events_that_wait_are_due_once_the_url_is_mended(
+    connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
+) -> None:
+    route_with_two_events(connection, fleet, now)
+    for _ in range(7):
+        assert attempt(connection, endpoint_id, settings, later, 404) == ["route.imported"]
+        later = events_of(connection, endpoint_id)[0].retry_at
+    later -= timedelta(hours=2)
+    route_with_two_events(connection, fleet, later)
+    (under_way,) = claim(connection, endpoint_id, settings, later).claimed
+
+    def change(**values: str) -> None:
+        changes = EndpointChanges(**values)
+        change_endpoint(connection, fleet.company_id, endpoint_id, changes, DOT, allowed=HERE, now=later)
+
+    change(description="ours", url="https://tms.example.com/hooks")
+    assert attempt(connection, endpoint_id, settings, later, 404) == []
+    change(url="https://tms.example.com/mended")
+
+    assert due_endpoints(connection, now=later)[endpoint_id] == fleet.company_id
+    assert attempt(connection, endpoint_id, settings, later, 404) == ["route.imported"]
+    assert events_of(connection, endpoint_id)[0].retry_at == later + timedelta(seconds=5)
+    assert events_of(connection, endpoint_id)[2].retry_at == under_way.until
 
 
 def test_an_attempt_of_before_does_not_disable_what_a_person_has_enabled_again(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
+from domain import clock
 from domain.accounts.companies import RetiredCompany, retire_company
 from domain.accounts.contacts import IN_CLEAR, Contacts, is_sealed
 from domain.database.connections import Connection
@@ -138,7 +139,7 @@ def test_a_change_leaves_the_other_values(connection: Connection, fleet: Fleet) 
 
     def change(**values: object) -> tuple[str, str, list[str] | None]:
         changes = EndpointChanges(**values)  # type: ignore[arg-type]
-        one = change_endpoint(connection, company_id, endpoint_id, changes, DOT, allowed=HERE)
+        one = change_endpoint(connection, company_id, endpoint_id, changes, DOT, allowed=HERE, now=clock.now())
         return one.url, one.description, one.event_types
 
     assert change(description="ours") == ("https://a.example.com/", "ours", ["route.error"])
@@ -158,6 +159,7 @@ def test_an_endpoint_belongs_to_one_company(connection: Connection, fleet: Fleet
     assert ENDPOINTS.all(connection, stranger) == []
     with pytest.raises(UnknownEndpoint):
         ENDPOINTS.find(connection, stranger, made.endpoint.id)
+    changes = EndpointChanges(description="x")
     with pytest.raises(UnknownEndpoint):
-        change_endpoint(connection, stranger, made.endpoint.id, EndpointChanges(description="x"), DOT, allowed=HERE)
+        change_endpoint(connection, stranger, made.endpoint.id, changes, DOT, allowed=HERE, now=clock.now())
     assert [job.company_id for job in delivery_jobs(connection, [fleet.company_id, stranger])] == [fleet.company_id]

@@ -150,7 +150,9 @@ def change(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
     require_seen(page, _changeable(endpoint), "this endpoint")
     allowed = AllowedHosts.of_webhooks(page.console.settings)
-    endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), by, allowed=allowed)
+    endpoints.change_endpoint(
+        page.connection, page.company_id, endpoint.id, _values(page), by, allowed=allowed, now=page.now
+    )
     return _done(page, endpoint, "changed")
 
 
