@@ -197,6 +197,10 @@ _SET = Command(
     WHERE company_id = %s AND id = %s
     """
 )
+_WAIT_NO_LONGER = Command(
+    "UPDATE notices SET retry_at = %s WHERE company_id = %s AND subscription_id = %s AND status = 'pending'"
+    " AND claimed_until IS NULL AND retry_at > %s"
+)
 _DISABLE = Command("UPDATE notice_subscriptions SET disabled_at = %s WHERE company_id = %s AND id = %s")
 _REMOVE = Command("DELETE FROM notice_subscriptions WHERE company_id = %s AND id = %s")
 
@@ -210,9 +214,10 @@ def change_subscription(
     *,
     allowed: AllowedHosts,
     contacts: Contacts,
+    now: datetime,
 ) -> None:
-    """Changes a subscription. Raises UnknownSubscription, and UnusableSubscription, which names the value that cannot
-    be set."""
+    """Changes a subscription. With another URL its waiting notices are due at once. Raises UnknownSubscription, and
+    UnusableSubscription, which names the value that cannot be set."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     values = _checked(company_id, values, allowed)
     parameters = (
@@ -228,6 +233,8 @@ def change_subscription(
         ),
     )
     _SET.execute(connection, parameters)
+    if values.url is not None:
+        _WAIT_NO_LONGER.execute(connection, (now, company_id, subscription_id, now))
     record_subscription_action(connection, by, Action("notices.change"), company_id, subscription_id)
 
 

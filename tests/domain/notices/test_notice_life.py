@@ -8,16 +8,22 @@ import pytest
 from pydantic import SecretStr
 
 from domain import clock
-from domain.accounts.contacts import Contacts
+from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.messages.gateways import Fault
 from domain.notices.notice_life import RETRIED_FOR, NoticeClaim, claim_notice, hand_over_notice, settle_notice
 from domain.notices.notice_log import MOST_TESTS, TESTS_WITHIN, forget_notices, list_notices, send_test_notice
 from domain.notices.noticing import DOUBT
-from domain.notices.subscriptions import UnknownSubscription, UnusableSubscription, disable_subscription
+from domain.notices.subscriptions import (
+    SUBSCRIPTIONS,
+    UnknownSubscription,
+    UnusableSubscription,
+    change_subscription,
+    disable_subscription,
+)
 from domain.settings import Settings
-from tests.domain.notices.subscriptions import look, notices_of, subscribe
+from tests.domain.notices.subscriptions import HERE, URL, VALUES, look, notices_of, subscribe
 from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway
 from tests.jobs import jobs_of
@@ -99,6 +105,28 @@ def test_a_gateway_that_refuses_is_asked_again_for_hours(
     assert (notice.status, notice.error, notice.attempts) == ("failed", "it said no", len(waits) + 1)
     assert RETRIED_FOR - timedelta(hours=1) < now - NOW <= RETRIED_FOR
     assert not look(connection, fleet.company_id, now + timedelta(days=1)).due
+
+
+def test_notices_that_wait_are_due_once_the_channel_is_mended(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
+    claimed = must(due(connection, fleet))
+    settle_notice(connection, claimed, Fault("it said no"), now=NOW)
+    assert not look(connection, fleet.company_id, NOW).due
+
+    (subscription,) = SUBSCRIPTIONS.all(connection, fleet.company_id)
+    for url in (None, URL + "/mended"):
+        assert not look(connection, fleet.company_id, NOW).due
+        change_subscription(
+            *(connection, fleet.company_id, subscription.id, VALUES._replace(url=url), DOT),
+            allowed=HERE,
+            contacts=IN_CLEAR,
+            now=NOW,
+        )
+
+    (notice_id,) = look(connection, fleet.company_id, NOW).due
+    again = must(claim_notice(connection, fleet.company_id, notice_id, settings=settings, now=NOW))
+    assert again.stored_url == URL + "/mended"
 
 
 def test_the_next_attempt_knows_who_has_the_text(connection: Connection, fleet: Fleet, settings: Settings) -> None:

@@ -294,7 +294,9 @@ def test_whoever_wants_no_more_is_told_no_more(
             remove_subscription(connection, fleet.company_id, one.id, DOT)
         elif how == "kind":
             values = VALUES._replace(kinds=("error",), url=None)
-            change_subscription(connection, fleet.company_id, one.id, values, DOT, allowed=HERE, contacts=IN_CLEAR)
+            change_subscription(
+                connection, fleet.company_id, one.id, values, DOT, allowed=HERE, contacts=IN_CLEAR, now=NOW
+            )
     if how == "user":
         connection.execute("DELETE FROM users WHERE id = %s", (user_id,))
 

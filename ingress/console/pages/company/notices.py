@@ -212,6 +212,7 @@ def change(page: Page, by: Actor) -> Response:
         by,
         allowed=AllowedHosts.of(page.console.settings),
         contacts=page.console.contacts,
+        now=page.now,
     )
     return _done(page, one, "changed")
 
