@@ -22,6 +22,7 @@ from domain.accounts.policy import Policy
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database import fence
 from domain.ids import read_id, shown_id, with_shown_ids
+from domain.messages.due_messages import send_refused_messages
 from domain.settings import get_settings
 from domain.wording import counted
 
@@ -121,6 +122,8 @@ def companies_set(
             lifts_max_stops=lifts_max_stops,
             contacts=Contacts.of(get_settings()),
         )
+        if policy.message_url is not None:
+            send_refused_messages(connection, company_id, None)
     document = with_shown_ids(company._asdict(), id="cmp")
     url = company.message_url
     document["message_url"] = f"{channel_of(url)}://***" if url else None

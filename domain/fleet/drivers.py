@@ -5,7 +5,7 @@ Like every change of a fleet, an import holds the lock of the company's row (`lo
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -68,6 +68,16 @@ _SHOWN = (*_NAMES, "language")
 """The columns that a form shows."""
 
 
+class StoredDrivers(NamedTuple):
+    """The outcome of an import of drivers."""
+
+    report: ImportReport
+    rows: list[DriverRow]
+    """The rows that changed something."""
+    with_new_contact: list[UUID]
+    """The drivers that had another contact before, or none."""
+
+
 def store_drivers(
     connection: Connection,
     company_id: UUID,
@@ -75,28 +85,27 @@ def store_drivers(
     *,
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
-) -> tuple[ImportReport, list[DriverRow]]:
+) -> StoredDrivers:
     """Adds and updates drivers, found by external id, or by name. A row that names a retired driver makes a new one.
-    Returns the report, and the rows that changed something. `routes.intake.fleet_changes` calls it, and finds the
-    routes that waited for these drivers. Raises UnknownCompany, RetiredCompany, and UnreadableFile for a file that is
-    refused as a whole."""
+    `routes.intake.fleet_changes` calls it, and finds the routes that waited for these drivers. Raises UnknownCompany,
+    RetiredCompany, and UnreadableFile for a file that is refused as a whole."""
     report = ImportReport()
     lock_company(connection, company_id)
     before = {row.id: row for row in _DRIVERS.in_service(connection, company_id)}
-    stored = [
-        Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict()) for row in before.values()
-    ]
+    contact_before = {row.id: contacts.open_or_keep(row.contact) for row in before.values()}
+    stored = [Record(row.id, row._replace(contact=contact_before[row.id])._asdict()) for row in before.values()]
     rows = read_rows(path, DriverRow, report, clearing=True, progress=progress, names=DRIVER_COLUMNS)
     merged = merge_rows(rows, stored, ("external_id", "name"), report, second_is_own=False)
     renamed = [
         one.id for one in merged.updates if any(getattr(before[one.id], name) != one.values[name] for name in _NAMES)
     ]
     keep_stored_names(connection, company_id, renamed)
+    with_new_contact = [one.id for one in merged.updates if one.values["contact"] != contact_before[one.id]]
     for record in (*merged.updates, *merged.inserts):
         if (contact := record.values["contact"]) is not None:
             record.values["contact"] = contacts.seal(str(contact))
     _DRIVERS.write(connection, company_id, merged)
-    return report, merged.rows
+    return StoredDrivers(report, merged.rows, with_new_contact)
 
 
 _EXTERNAL_ID_TAKEN = Command(

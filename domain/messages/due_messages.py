@@ -1,5 +1,6 @@
 """Lists messages: those being sent, those due, a driver's next ones, a company's."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -42,6 +43,29 @@ def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) 
     """Pending messages that are due, each with its company: the job of a first attempt was lost, or a next attempt is
     due."""
     return dict(_OVERDUE.all(connection, (now, limit)))
+
+
+_WAIT_NO_LONGER = Statement(
+    OwnedRow,
+    """
+    UPDATE messages SET retry_at = clock_timestamp() WHERE id = ANY(ARRAY(
+        SELECT m.id FROM messages m JOIN drivers d ON d.id = m.driver_id
+        WHERE m.company_id = %(company_id)s AND m.status = 'pending' AND m.attempts > 0
+          AND m.claimed_until IS NULL AND m.withheld_since IS NULL
+          AND (d.id = ANY(%(driver_ids)s::uuid[]) OR %(driver_ids)s::uuid[] IS NULL AND coalesce(d.contact, '') = '')
+        FOR UPDATE OF m SKIP LOCKED))
+    RETURNING id, company_id
+    """,
+)
+
+
+def send_refused_messages(connection: Connection, company_id: UUID, driver_ids: Sequence[UUID] | None) -> None:
+    """Sends messages at once that a gateway refused and that wait for their next attempt, because the contacts of these
+    drivers were changed; None: because the message URL of drivers without a contact was. A message that may have
+    arrived goes on waiting."""
+    drivers = list(driver_ids) if driver_ids is not None else None
+    waiting = _WAIT_NO_LONGER.all(connection, {"company_id": company_id, "driver_ids": drivers})
+    after_commit(connection, *(send_message_job(row.id, row.company_id) for row in waiting))
 
 
 class Message(NamedTuple):

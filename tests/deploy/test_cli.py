@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from domain.database.connections import Database
 from domain.ids import read_id
 from domain.settings import Settings
 from tests.deploy.commands import NO_COMPANY, Cli, commands, libraries_of
+from tests.domain.messages.loads import message, refused_message
 from tests.factories import Fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -87,6 +89,18 @@ def test_the_secrets_of_a_message_url_are_never_printed(cli: Cli, fleet: Fleet, 
     assert result.status == 0
     assert "json://***" in result.out
     assert "secret" not in result.out + result.err
+
+
+def test_refused_messages_go_out_once_the_message_url_is_changed(
+    cli: Cli, fleet: Fleet, database: Database, now: datetime
+) -> None:
+    later = now + timedelta(hours=1)
+    with database.transaction() as connection:
+        message_id = refused_message(connection, fleet, retry_at=later)
+    for option, value, waits in (("--stop-cost", "25", True), ("--message-url", "json://hooks.example.com", False)):
+        assert cli("companies", "set", fleet.shown_company_id, option, value).status == 0
+        with database.transaction() as connection:
+            assert (message(connection, message_id).retry_at == later) is waits
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

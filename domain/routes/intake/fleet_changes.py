@@ -17,6 +17,7 @@ from domain.fleet.records import shown_record
 from domain.fleet.shared_spellings import Spelling
 from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, spellings_of, store_spelling_rule
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
+from domain.messages.due_messages import send_refused_messages
 from domain.queue.jobs import after_commit, import_routes_job, in_batches
 from domain.routes.intake.holds import routes_spelled_by, routes_waiting_for
 from domain.text import printable
@@ -43,12 +44,13 @@ def import_drivers(
     progress: Progress = lambda _: None,
 ) -> ImportReport:
     """Adds and updates drivers from a CSV file. Raises UnreadableFile for a file that is refused as a whole."""
-    report, rows = store_drivers(connection, company_id, path, contacts=contacts, progress=progress)
+    report, rows, with_new_contact = store_drivers(connection, company_id, path, contacts=contacts, progress=progress)
     _import_waiting(
         connection,
         company_id,
         {"driver_external_id": [row.external_id for row in rows], "driver_name": [row.name for row in rows]},
     )
+    send_refused_messages(connection, company_id, with_new_contact)
     return report
 
 
@@ -189,6 +191,8 @@ def edit_driver(
     change_driver(connection, company_id, driver_id, row, keep_contact=keep_contact, contacts=contacts)
     record_about(connection, by, "change", "drv", driver_id, company_id=company_id)
     _import_for_driver(connection, company_id, row)
+    if not keep_contact:
+        send_refused_messages(connection, company_id, [driver_id])
 
 
 def _import_for_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> None:

@@ -35,6 +35,15 @@ def message_url(connection: Connection, fleet: Fleet, url: str) -> None:
     connection.execute("UPDATE companies SET message_url = %s WHERE id = %s", (url, fleet.company_id))
 
 
+def refused_message(connection: Connection, fleet: Fleet, *, retry_at: datetime) -> UUID:
+    """A message that its gateway has refused, and that waits for its next attempt."""
+    route_id = imported(connection, fleet.live, now=retry_at)
+    message_id = planned_by_hand(connection, route_id, now=retry_at)
+    refused = "UPDATE messages SET attempts = 9, error = 'no', retry_at = %s WHERE id = %s"
+    connection.execute(refused, (retry_at, message_id))
+    return message_id
+
+
 @dataclass
 class Load:
     """A planned route that other connections can see, with its first message, which goes to the gateway."""

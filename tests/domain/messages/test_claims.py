@@ -2,8 +2,10 @@
 
 import random
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -11,22 +13,25 @@ import pytest
 
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
-from domain.database.connections import Database
+from domain.database.connections import Connection, Database
+from domain.fleet.drivers import DriverRow
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
-from domain.messages.due_messages import due_messages, list_messages
+from domain.messages.due_messages import due_messages, list_messages, send_refused_messages
 from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.messages.resending import CannotResend, requeue
 from domain.queue.jobs import send_message_job
+from domain.routes.intake.fleet_changes import edit_driver, import_drivers
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, planned_by_hand, route_row, status_of
-from tests.domain.messages.loads import NO_ANSWER, REFUSED, Load, message
-from tests.factories import DOT, route_input
+from tests.domain.messages.loads import NO_ANSWER, REFUSED, Load, contact, message, message_url
+from tests.factories import DOT, Fleet, route_input
 from tests.gateway import Gateway
+from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -124,6 +129,59 @@ def test_a_message_too_late_for_another_attempt_keeps_the_error_of_the_one_befor
     assert load.jobs == []
 
     assert load.row().error == REFUSED.sentence
+
+
+MENDED = "json://mended.invalid/"
+
+
+def mend_by_hand(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    row = DriverRow(name="Ann Lee", contact=MENDED)
+    edit_driver(connection, fleet.company_id, fleet.drivers[0], row, DOT, keep_contact=False)
+
+
+def mend_by_file(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    path = tmp_path / "drivers.csv"
+    path.write_text(f"name,contact\nAnn Lee,{MENDED}\n")
+    import_drivers(connection, fleet.company_id, path)
+
+
+@pytest.mark.parametrize("mend", [mend_by_hand, mend_by_file])
+def test_a_refused_message_goes_out_once_the_contact_is_mended(
+    load: Load, tmp_path: Path, mend: Callable[[Connection, Fleet, Path], None]
+) -> None:
+    for seconds in range(5):
+        load.settle(load.claimed(seconds=seconds * 10_000), REFUSED, seconds=seconds * 10_000)
+    waits_until = load.row().retry_at
+    with load.database.transaction() as connection:
+        mend(connection, load.fleet, tmp_path)
+        assert jobs_of(connection) == [send_message_job(load.message_id, load.fleet.company_id)]
+    assert load.row().retry_at < waits_until
+    assert load.claimed(seconds=40_001).url == MENDED
+
+
+@pytest.mark.parametrize("case", ["in doubt", "another driver", "same contact"])
+def test_other_messages_go_on_waiting_when_a_contact_is_mended(load: Load, tmp_path: Path, case: str) -> None:
+    load.settle(load.claimed(), NO_ANSWER if case == "in doubt" else REFUSED)
+    before = load.row()
+    with load.database.transaction() as connection:
+        if case == "same contact":
+            contact(connection, load.fleet, MENDED)
+        if case == "another driver":
+            send_refused_messages(connection, load.fleet.company_id, [load.fleet.drivers[1]])
+            send_refused_messages(connection, load.fleet.company_id, None)
+        else:
+            mend_by_file(connection, load.fleet, tmp_path)
+        assert jobs_of(connection) == []
+    assert load.row() == before
+
+
+def test_a_refused_message_goes_out_once_the_message_url_of_its_company_is_mended(load: Load) -> None:
+    load.settle(load.claimed(), REFUSED)
+    with load.database.transaction() as connection:
+        contact(connection, load.fleet, "")
+        message_url(connection, load.fleet, MENDED)
+        send_refused_messages(connection, load.fleet.company_id, None)
+        assert jobs_of(connection) == [send_message_job(load.message_id, load.fleet.company_id)]
 
 
 # --- Changes while a message is on its way -----------------------------------------------------------------------

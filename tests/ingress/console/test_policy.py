@@ -1,6 +1,7 @@
 """The page Policy: how a company's routes are imported and its fuel is planned."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from domain.contract.captions import captioned_fields
 from domain.lifecycle import Role
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from ingress.console.pages.company.policy import GROUPS
+from tests.domain.messages.loads import message, refused_message
 from tests.domain.planning.plans import NO_HARD_FLOOR, NOW, inputs, meridian, priced
 from tests.domain.savings.sent_plans import store_sent_plan
 from tests.factories import Fleet
@@ -143,6 +145,18 @@ def test_the_message_address_is_never_shown(world: World) -> None:
     removed = form_of(browser, "/policy") | CHOICES | {"message_url_removed": "yes"}
     assert browser.submit("/policy", **removed).status_code == 303
     assert company(world, fleet, "message_url") == (None,)
+
+
+def test_refused_messages_go_out_once_the_message_url_is_changed(world: World, now: datetime) -> None:
+    fleet, later = world.new_fleet(), now + timedelta(hours=1)
+    with world.database.transaction() as connection:
+        message_id = refused_message(connection, fleet, retry_at=later)
+    browser = world.browser(Role.OWNER, fleet)
+    for changes, waits in (({"stop_cost": "25"}, True), ({"message_url": "json://hooks.example.com/new"}, False)):
+        fields = form_of(browser, "/policy") | CHOICES | changes
+        assert browser.submit("/policy", **fields).status_code == 303
+        with world.database.transaction() as connection:
+            assert (message(connection, message_id).retry_at == later) is waits
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DISPATCHER])

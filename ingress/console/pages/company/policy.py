@@ -18,6 +18,7 @@ from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.database.connections import Tenant
 from domain.lifecycle import Environment
+from domain.messages.due_messages import send_refused_messages
 from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
 from ingress.console.addresses import action_at, in_report_threads, page_at
@@ -149,6 +150,8 @@ def save(page: Page, by: Actor) -> Response:
             lifts_max_stops=lifts_max_stops,
             contacts=page.console.contacts,
         )
+        if policy.message_url is not None:
+            send_refused_messages(page.connection, page.company_id, None)
     except UnreadableContact:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
