@@ -17,10 +17,10 @@ class UnreadableFile(FuelrouteError):
 
 
 class ReadingTooLong(FuelrouteError):
-    """The time for a look at a file is over. It is no UnreadableFile: readers cope with those, and show the rest."""
+    """The time to read a file is over. It is no UnreadableFile: readers cope with those, and show the rest."""
 
     def __init__(self) -> None:
-        super().__init__("it takes too long to look at: divide the file, or save a sheet of Excel as CSV")
+        super().__init__("it takes too long to read: divide the file, or save a sheet of Excel as CSV")
 
 
 class ReadingEnded(FuelrouteError):

@@ -209,16 +209,23 @@ def _status_of(error: FuelrouteError, faults: Faults) -> int | None:
     return next((faults[kind] for kind in type(error).__mro__ if kind in faults), None)
 
 
-_LOOK_SECONDS = 8.0
-"""Time for the preview of a file before its import. The page's transaction ends after 30 s without a statement."""
+LOOK_SECONDS = 8.0
+"""Time to read a file for a look before its import. The page's transaction ends after 30 s without a statement."""
 
 FileHandler = Callable[[Page, Upload], Response]
 
 
-def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Callable[[Page], object]) -> Route:
+def upload_at(
+    path: str,
+    take: FileHandler,
+    *,
+    by: Collection[Role],
+    check: Callable[[Page], object],
+    seconds: Callable[[Form], float] = lambda _: LOOK_SECONDS,
+) -> Route:
     """An address that takes a file as the body of the request, for the roles `by`; for other roles it does not exist.
     The file is read only after `check` has accepted the sender and the file has its place. `take` owns the file from
-    then on, unless it fails."""
+    then on, unless it fails. `seconds` tells how long it may read the file."""
 
     async def endpoint(request: Request) -> Response:
         form = read_query(request)
@@ -239,7 +246,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
         left = threading.Event()
 
         def take_file(page: Page) -> Response:
-            with reading_within(_LOOK_SECONDS), _while_waited_for(left):
+            with reading_within(seconds(form)), _while_waited_for(left):
                 response = take(page, upload)
             page.afterwards.append(let_go)
             return response

@@ -1,17 +1,25 @@
 """Price files in the console: the preview and its mapping, held prices, sources, and what only operators may do."""
 
+import asyncio
 import re
 from datetime import UTC, datetime
+from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from domain.accounts.contacts import IN_CLEAR
+from domain.accounts.tokens import form_token
+from domain.files import reading_ends
 from domain.ids import shown_id
 from domain.lifecycle import Role
+from domain.settings import Settings
 from domain.stations.price_sources import NewSource, SourceAddress, add_source
-from tests.factories import DOT, Fleet
+from ingress.console.app import create_console
+from tests.factories import DOT, Fleet, signed_in
 from tests.ingress.console.conftest import Browser, World, words
 from tests.ingress.console.records import stored_rows
 
@@ -68,6 +76,39 @@ def test_an_operators_file_adds_stations_and_an_owners_gives_net_prices_only(wor
     assert refused is not None
     assert "ask an operator" in owner.get(refused[0]).text
     assert world.browser(Role.OWNER, world.new_fleet()).get(refused[0]).status_code == 404
+
+
+@pytest.mark.parametrize(("act", "status"), [("preview", 400), ("import", 303)])
+def test_an_import_of_prices_may_read_longer_than_a_look(
+    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch, act: str, status: int
+) -> None:
+    """Somebody else changes prices, so the file is read twice; or the machine is busy."""
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        session = signed_in(connection, Role.OPERATOR, fleet.company_id)
+    beginning, after_15_s = 0.0, repeat(15.0)
+    times = chain([beginning], after_15_s)
+    monkeypatch.setattr(reading_ends, "time", SimpleNamespace(monotonic=lambda: next(times)))
+
+    async def send_in_process() -> httpx.Response:
+        app, cookies = create_console(settings), {"fuelroute": session}
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://console", cookies=cookies) as client,
+        ):
+            answer = await client.post(
+                f"/prices?filename=prices.csv&profile=loves&act={act}",
+                content=(LOVES + row(new_store())).encode(),
+                headers={"Content-Type": "text/csv", "X-Form-Token": form_token(session, fleet.company_id)},
+            )
+        app.state.console.jobs.client.close()
+        return answer
+
+    answered = asyncio.run(send_in_process())
+
+    assert answered.status_code == status, words(answered.text)
+    assert ("It takes too long to read: divide the file" in answered.text) is (act == "preview")
 
 
 def test_the_preview_shows_rows_and_a_mapping_is_kept_as_a_profile(world: World) -> None:
