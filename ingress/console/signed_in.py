@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -202,8 +202,8 @@ def answer_signed_in(
 
 
 def _to_sign_in(request: Request) -> Response:
-    is_page = request.method == "GET" and not _is_for_part(request)
-    return _lead_to(request, f"/sign-in?next={quote(_shown_address(request))}" if is_page else "/sign-in")
+    shown = _shown_address(request)
+    return _lead_to(request, f"/sign-in?next={quote(shown)}" if shown else "/sign-in")
 
 
 def _lead_to(request: Request, path: str) -> Response:
@@ -216,8 +216,16 @@ def _is_for_part(request: Request) -> bool:
 
 
 def _shown_address(request: Request) -> str:
-    """The path with its query, such as the id of a record or the days of a report; without one that is too long."""
-    path, query = request.url.path, request.url.query
+    """The path of the page that the person sees or asks for, with its query, such as the id of a record or the days of
+    a report; without a query that is too long. Empty for a form, and for a part whose page is not told."""
+    if _is_for_part(request):
+        address = request.headers.get("hx-current-url", "")
+    else:
+        address = str(request.url) if request.method == "GET" else ""
+    try:
+        _, _, path, query, _ = urlsplit(address)
+    except ValueError:  # no browser's
+        return ""
     return f"{path}?{query}" if query and len(path) + len(query) < LONGEST_NEXT else path
 
 

@@ -17,7 +17,7 @@ from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console.streams import MOST_OF_SESSION
 from tests.browser.conftest import People, add_session, session_of
-from tests.ingress.console.conftest import running_console
+from tests.ingress.console.conftest import PASSWORD, running_console
 from tests.servers import OwnRedis
 
 
@@ -105,6 +105,19 @@ def test_a_page_leads_to_the_sign_in_after_signing_out_elsewhere(
     other.goto("/account")
     other.get_by_role("button", name=re.compile("everywhere|every browser", re.I)).click()
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def test_after_the_sign_in_a_person_is_back_on_the_page_whose_part_had_no_session(people: People) -> None:
+    page = people.page(Role.VIEWER)
+    page.clock.install()
+    page.goto("/routes?status=draft")
+    add_session(page.context, people.world.url, "ended")
+    page.clock.run_for(5_000)
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    page.get_by_label("E-mail").fill(people.world.new_user(Role.VIEWER))
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(re.compile("/routes\\?status=draft$"))
 
 
 def test_a_part_outlives_a_proxy_that_answers_for_the_console(people: People) -> None:

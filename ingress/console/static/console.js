@@ -152,7 +152,7 @@ document.addEventListener("submit", async (event) => {
     const answer = await fetch(address, {
       method: "POST",
       body: file,
-      headers: { "Content-Type": "text/csv", "X-Form-Token": form.elements.form_token.value, "HX-Request": "true" },
+      headers: { "Content-Type": "text/csv", "X-Form-Token": form.elements.form_token.value, "HX-Request": "true", "HX-Current-URL": location.href },
     });
     if (answer.redirected) return location.assign(answer.url);
     if (answer.headers.has("HX-Redirect")) return location.assign(answer.headers.get("HX-Redirect"));

@@ -1,6 +1,7 @@
 """Forms return what people typed; times are relative and absolute; fragments of pages."""
 
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
@@ -107,7 +108,30 @@ def test_a_refused_part_of_a_page_is_shown_on_top_and_leaves_the_rest(world: Wor
     assert "<html" not in answer.text
 
 
-def test_a_part_of_a_page_leads_to_the_sign_in_without_a_session(world: World) -> None:
-    answer = world.browser().get("/matching/vehicles/candidates?kind=vin", headers={"HX-Request": "true"})
-    assert answer.headers["HX-Redirect"] == "/sign-in"
+@pytest.mark.parametrize(
+    ("page", "next_path"),
+    [
+        ("/matching/vehicles?q=a%20b#TRUCK", "/matching/vehicles?q=a%20b"),
+        ("", None),
+        ("//evil.example/x", "/"),
+        ("/sign-in/../keys", "/sign-in/../keys"),
+        (f"/keys?q={'x' * 1000}", "/keys"),
+    ],
+)
+def test_a_part_of_a_page_leads_to_the_sign_in_and_back_to_its_page(
+    world: World, page: str, next_path: str | None
+) -> None:
+    browser = world.browser()
+    headers = {"HX-Request": "true", "HX-Current-URL": f"{world.url}{page}"}
+    answer = browser.get("/matching/vehicles/candidates?kind=vin", headers=headers)
     assert answer.text == ""
+    path, _, query = answer.headers["HX-Redirect"].partition("?")
+    assert (path, bool(query)) == ("/sign-in", next_path is not None)
+    assert f'name="next" value="{next_path or "/"}"' in unescape(browser.look(answer.headers["HX-Redirect"]))
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Current-URL": "http://["}, {"HX-Current-URL": "x"}])
+def test_a_part_without_a_page_leads_to_the_sign_in(world: World, headers: dict[str, str]) -> None:
+    answer = world.browser().get("/overview", headers={"HX-Request": "true", **headers})
+    assert answer.headers["HX-Redirect"].partition("?")[0] == "/sign-in"
+    assert 'name="next" value="/"' in world.browser().look(answer.headers["HX-Redirect"])
