@@ -2,8 +2,10 @@
 service."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -19,6 +21,7 @@ from ingress.console.streams import MOST_OF_SESSION
 from tests.browser.conftest import People, add_session, session_of
 from tests.ingress.console.conftest import PASSWORD, running_console
 from tests.servers import OwnRedis
+from tests.service import eventually
 
 
 @pytest.fixture
@@ -105,6 +108,76 @@ def test_a_page_leads_to_the_sign_in_after_signing_out_elsewhere(
     other.goto("/account")
     other.get_by_role("button", name=re.compile("everywhere|every browser", re.I)).click()
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def wait_for(page: Page, events: Sequence[Any]) -> None:
+    def look() -> int:
+        page.wait_for_timeout(20)  # the page's events are told meanwhile
+        return len(events)
+
+    eventually(look, bool)
+
+
+def hold_forms(page: Page) -> list[Route]:
+    """The forms that the page sends from now on, which wait until somebody lets them go on."""
+    held: list[Route] = []
+    page.route("**/*", lambda route: held.append(route) if route.request.method == "POST" else route.continue_())
+    return held
+
+
+NOT_ANSWERED = "The console has not answered yet. This page goes on waiting."
+
+
+def test_a_form_says_that_a_console_which_hangs_has_not_answered_yet(people: People) -> None:
+    page = people.page(Role.OWNER)
+    page.add_init_script("const later = setTimeout; window.setTimeout = (call, ms) => later(call, ms / 50)")
+    page.goto("/policy")
+    held, said = hold_forms(page), list[str]()
+    page.on("console", lambda message: said.append(message.text))
+    observed = "new MutationObserver(() => console.log(it.textContent)).observe(it, { childList: true })"
+    page.locator("#notices").evaluate(f"it => {observed}")
+    page.get_by_role("button", name="Save the policy").evaluate("it => it.click()")
+    wait_for(page, said)  # no locator finds anything before the answer
+    assert said == [NOT_ANSWERED]
+    wait_for(page, held)
+    held.pop().continue_()
+    expect(page.get_by_text("Nothing was changed")).to_be_visible()
+
+
+def test_a_part_and_a_file_say_that_a_console_which_hangs_has_not_answered_yet(people: People, tmp_path: Path) -> None:
+    page = people.page(Role.OWNER)
+    page.clock.install()
+    held, notices = hold_forms(page), page.locator("#notices")
+    file = tmp_path / "trucks.csv"
+    file.write_text("unit_number\n7\n")
+    for path, press, answered in (
+        ("/policy", "Preview with the last plans", "Change a value of tank and reserve"),
+        ("/import", "Look at it", "vehicles"),
+    ):
+        page.goto(path)
+        if path == "/import":
+            page.locator("#any-file input[type=file]").set_input_files(file)
+        page.get_by_role("button", name=press).click()
+        wait_for(page, held)
+        page.clock.run_for(5_000)
+        expect(notices).to_have_text(NOT_ANSWERED)
+        held.pop().continue_()
+        expect(page.locator("#main")).to_contain_text(answered)
+        expect(notices).to_be_empty()
+
+
+def test_a_part_says_that_it_stands_still_while_a_console_hangs(people: People) -> None:
+    page = people.page(Role.VIEWER)
+    page.clock.install()
+    page.goto("/routes")
+    held: list[Route] = []
+    page.route("**/routes*", lambda route: held.append(route))
+    page.clock.run_for(5_000)
+    wait_for(page, held)
+    page.clock.run_for(12_000)
+    expect(page.locator("#notices")).to_contain_text("The console does not answer: this page stands still since")
+    held.pop().continue_()
+    expect(page.locator("#notices")).to_be_empty()
 
 
 def test_after_the_sign_in_a_person_is_back_on_the_page_whose_part_had_no_session(people: People) -> None:

@@ -55,11 +55,11 @@ const say = (text) => {
 // An answer of htmx's that is not ours, such as a proxy's 502, takes the place of no part: that could not ask again. The
 // top of the page says it, as it says what we refuse, until the same part or form is answered.
 let told, toldAt;
+const asksAgain = (element) => element.getAttribute("hx-trigger")?.startsWith("every");
 const tellAway = ({ sourceElement }) => {
   if (told !== sourceElement) toldAt = Date.now();
   told = sourceElement;
-  const asksAgain = sourceElement.getAttribute("hx-trigger")?.startsWith("every");
-  say(asksAgain ? `The console does not answer: this page stands still since ${clockOfPage(toldAt)}. It goes on by itself.`
+  say(asksAgain(sourceElement) ? `The console does not answer: this page stands still since ${clockOfPage(toldAt)}. It goes on by itself.`
     : "The console does not answer. Load the page again, and look whether this was done.");
 };
 document.addEventListener("htmx:before:response", (event) => {
@@ -76,6 +76,24 @@ document.addEventListener("htmx:before:response", (event) => {
 document.addEventListener("htmx:error", (event) => {
   if (event.detail.ctx && !event.detail.ctx.response) tellAway(event.detail.ctx);
 });
+
+// A console that hangs answers nothing, not even with an error. The page says so after a while, and goes on waiting.
+const LATE_MS = 5_000, LATE = "The console has not answered yet. This page goes on waiting.";
+document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
+  const tellLate = () => { told = ctx.sourceElement; say(LATE); };
+  ctx.late = asksAgain(ctx.sourceElement) ? setTimeout(() => tellAway(ctx), QUIET_MS) : setTimeout(tellLate, LATE_MS);
+});
+for (const answered of ["htmx:before:response", "htmx:finally:request"]) {
+  document.addEventListener(answered, ({ detail: { ctx } }) => clearTimeout(ctx.late));
+}
+// For what htmx does not send. Call the result once it is answered.
+const waitAloud = () => {
+  const timer = setTimeout(() => say(LATE), LATE_MS), notices = document.getElementById("notices");
+  return () => {
+    clearTimeout(timer);
+    if (notices.textContent === LATE) notices.replaceChildren();
+  };
+};
 
 // A part that updates itself: <div data-stream="ADDRESS"> shows what the stream of events tells. When it tells nothing
 // for a while, #still says so: figures that stand still look like those of a healthy service. A hidden page has no stream.
@@ -147,6 +165,7 @@ document.addEventListener("submit", async (event) => {
   const busy = [...form.elements].filter((one) => one.matches("button:enabled, select:enabled")); // one look at a time
   for (const one of busy) one.disabled = true;
   button.textContent = "Sending…";
+  const answered = waitAloud();
   try {
     const address = into ? `${form.action}?${fieldsOf(form, button)}` : form.action;
     const answer = await fetch(address, {
@@ -163,6 +182,8 @@ document.addEventListener("submit", async (event) => {
     const isThere = await file.slice(0, 1).arrayBuffer().then(() => true, () => false);
     say(isThere ? "The file could not be sent: the console does not answer."
       : "The file could not be read: choose it again, if it was changed since. A folder cannot be sent.");
+  } finally {
+    answered();
   }
   for (const one of busy) one.disabled = false;
   button.textContent = label;
@@ -189,7 +210,11 @@ let sentAt = new WeakMap();
 document.addEventListener("submit", (event) => {
   if (event.defaultPrevented) return;
   const sender = event.submitter ?? event.target, before = sentAt.get(sender);
-  if (before === undefined || event.timeStamp - before > TWICE_MS) return sentAt.set(sender, event.timeStamp);
+  if (before === undefined || event.timeStamp - before > TWICE_MS) {
+    const isDownload = event.target.getAttribute("action")?.endsWith(".csv"); // then this page stays
+    if (!isDownload) addEventListener("pagehide", waitAloud(), { once: true });
+    return sentAt.set(sender, event.timeStamp);
+  }
   event.preventDefault();
   say("This was sent, and its answer is on its way.");
 });
