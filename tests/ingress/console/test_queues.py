@@ -21,7 +21,7 @@ from domain.settings import Settings
 from tests.domain.helpers import imported, pushed
 from tests.domain.operations.test_alerts import worker
 from tests.dying import dead, kill, url_of
-from tests.ingress.console.conftest import Browser, World, running_console, words
+from tests.ingress.console.conftest import Browser, Fields, World, running_console, words
 from tests.servers import OwnRedis
 from workers.broker import FuelrouteBroker
 
@@ -52,7 +52,7 @@ def test_only_operators_see_the_pages(world: World, role: Role) -> None:
     ):
         browser.look(path, status=404)
     for path in ("/queues/dead", "/queues/pause", "/queues/resume"):
-        answer = browser.submit(path, queue="plans", reason="mischief", act="discard", count=0)
+        answer = browser.submit(path, queue="plans", reason="mischief", act="discard", until="")
         assert answer.status_code == 403
     with world.database.transaction() as connection:
         assert pauses.list_pauses(connection) == []
@@ -187,22 +187,24 @@ def test_dead_letters_are_replayed_and_discarded_singly_or_all_that_match(operat
     assert "Replay all 2 that match" in words(page)
     assert "&lt;b&gt;away&lt;/b&gt;" in page
     assert "hunter2" not in page
-    one = re.findall(r'name="id" value="([^"]+)"', page)[0]
+    one, until = re.findall(r'name="id" value="([^"]+)"', page)[0], seen_until(page)
 
-    answer = operator.submit("/queues/dead", act="discard", id=one, count=1, reason="that route is gone")
+    answer = operator.submit("/queues/dead", act="discard", id=one, until=until, reason="that route is gone")
     assert words(operator.look(answer.headers["location"])).count("1 dead letter discarded.") == 1
     assert dead(queue) == 2
 
-    assert operator.submit("/queues/dead", act="replay", queue="plans", count=2, reason="again").status_code == 409
-    assert dead(queue) == 2, "the person was shown another number"
+    again: Fields = {"act": "replay", "queue": "plans", "reason": "again"}
+    for form in (again, again | {"until": "never"}, again | {"until": until, "id": one}):
+        assert operator.submit("/queues/dead", **form).status_code == 409
+    assert (dead(queue), queue.backlog("plans")) == (2, 0)
 
-    assert operator.submit("/queues/dead", act="replay", queue="plans", count=1, reason="again").status_code == 303
+    assert operator.submit("/queues/dead", **again, until=until).status_code == 303
     assert (dead(queue), queue.backlog("plans"), queue.backlog("imports")) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("by", ["company", "route", "job", "error"])
 @pytest.mark.parametrize("act", ["replay", "discard"])
-def test_dead_letters_are_taken_only_if_they_are_as_many_as_the_page_showed(
+def test_dead_letters_are_taken_that_the_page_showed(
     world: World, operator: Browser, queue: JobQueue, now: datetime, by: str, act: str
 ) -> None:
     ours, theirs = world.new_fleet(), world.new_fleet()
@@ -229,13 +231,33 @@ def test_dead_letters_are_taken_only_if_they_are_as_many_as_the_page_showed(
     assert told is not None
     assert int(told[1]) == expected
 
-    answer = operator.submit("/queues/dead", act=act, count=told[1], reason="the roads are back", **wanted)
+    until = seen_until(page)
+    answer = operator.submit("/queues/dead", act=act, until=until, reason="the roads are back", **wanted)
 
     assert f"{expected} dead letters {act}" in words(operator.look(answer.headers["location"]))
     assert dead(queue) == 5 - expected
     assert "No dead letter matches. Show all" in words(operator.look("/queues/dead", **wanted))
     with world.database.transaction() as connection:
         assert latest_actions(connection, limit=1)[0].affected == expected
+
+
+def test_dead_letters_that_come_after_the_look_stay_and_refuse_nothing(operator: Browser, queue: JobQueue) -> None:
+    kill(queue, build_plan_job(uuid4()), build_plan_job(uuid4()))
+    page = operator.look("/queues/dead")
+    kill(queue, build_plan_job(uuid4()))
+
+    answer = operator.submit("/queues/dead", act="discard", until=seen_until(page), reason="gone")
+
+    said = words(operator.look(answer.headers["location"]))
+    assert "2 dead letters discarded." in said
+    assert "Discard all 1" in said
+    assert dead(queue) == 1
+
+
+def seen_until(page: str) -> str:
+    """The field by which a form tells which letters its page showed."""
+    (until,) = set(re.findall(r'name="until" value="([^"]+)"', page))
+    return unescape(until)
 
 
 def test_dead_letters_are_grouped_by_common_values(

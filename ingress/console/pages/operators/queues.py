@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlencode
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -33,7 +34,7 @@ from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
 from ingress.console.refusals import FormFault, Refused, known, not_found
 from ingress.console.rendering import REASON_WORDS
-from ingress.console.signed_in import Page, see_other
+from ingress.console.signed_in import Page, see_other, typed_moment
 from ingress.console.streams import TimedCache
 
 _ROWS = 200
@@ -228,14 +229,24 @@ def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[s
 
 
 def act_on_dead(page: Page, by: Actor) -> Response:
-    """Replay or discard the letters that match, if their number is still the one that the page showed."""
+    """Replay or discard the letters that match and that the person could see. Later ones wait for another look."""
     act = known({"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act")))
-    wanted = _filter(page)
-    letters = dead_letters.find(page.connection, page.console.jobs.client, wanted)
-    if len(letters) != page.form.number("count"):
-        raise FormFault(f"there are {len(letters)} of them now. Look at them, then try again", 409)
+    wanted, seen_until = _filter(page), _seen_until(page)
+    letters = [
+        one for one in dead_letters.find(page.connection, page.console.jobs.client, wanted) if one.died_at <= seen_until
+    ]
+    if not letters:
+        raise FormFault("somebody else has taken them by now", 409)
     taken = act(page.connection, page.console.jobs.client, letters, wanted, by)
     return see_other(f"/queues/dead?{page.form.text('act')}={taken}")
+
+
+def _seen_until(page: Page) -> datetime:
+    """The death of the newest letter that the page counted. Raises FormFault for a form that does not tell it."""
+    try:
+        return typed_moment(page.form.text("until"), ZoneInfo("UTC"), page.now)
+    except (ValueError, OverflowError):
+        raise FormFault("this page is too old: look at them, then try again", 409) from None
 
 
 def _taken(page: Page) -> str:
