@@ -25,6 +25,7 @@ from domain.database.health import (
     ServerSilent,
     has_unread_data,
     is_away,
+    without_double_answer,
 )
 from domain.database.hosts import note_primary, primary_first
 from domain.database.options import AS_SERVICE, BY_KEY, SERVING, TimeLimits, pool_options, transaction_settings
@@ -62,6 +63,8 @@ class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         except WaitTimeout:
             await self.close()
             raise ServerSilent(f"PostgreSQL did not answer for {self.patience_seconds:.1f} s") from None
+        except psycopg.InternalError as error:
+            raise without_double_answer(error, self) from None
 
 
 class AsyncDatabase:

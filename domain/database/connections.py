@@ -25,6 +25,7 @@ from domain.database.health import (
     ServerReadOnly,
     ServerSilent,
     has_unread_data,
+    without_double_answer,
 )
 from domain.database.hosts import has_several_hosts, note_primary, primary_first, this_server
 from domain.database.options import (
@@ -139,6 +140,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             except WaitTimeout:
                 if left > _PROBE_SECONDS and self._server_answers():
                     continue  # a statement that takes long
+            except psycopg.InternalError as error:
+                raise without_double_answer(error, self) from None
             self.close()
             raise ServerSilent(f"PostgreSQL did not answer for {time.monotonic() - started:.1f} s")
 

@@ -63,6 +63,15 @@ def is_away(error: BaseException) -> bool:
     )
 
 
+def without_double_answer(error: psycopg.InternalError, connection: "BorrowedConnection") -> psycopg.Error:
+    """The error of a pooler that lost its server in a BEGIN or COMMIT, as one of a server that is away. The pooler
+    passes the server's last words on and adds its own: psycopg takes two answers for a fault of the program. Other
+    errors stay as they are."""
+    if error.sqlstate is None and connection.broken:
+        return psycopg.OperationalError(f"the pooler has lost the server: {error}")
+    return error
+
+
 def is_servers_fault(error: BaseException) -> bool:
     """True if the error tells nothing of the work that met it: PostgreSQL is away, or its disk is full. The work stays
     due, however long that takes."""

@@ -1,6 +1,9 @@
 """PostgreSQL ends connections that lie idle, as a restart or a fail-over does: nobody who asks afterwards notices."""
 
 import asyncio
+import socket
+import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -13,7 +16,7 @@ from psycopg.sql import SQL, Identifier
 from psycopg_pool import PoolTimeout
 
 from domain.database import health
-from domain.database.async_connections import AsyncDatabase
+from domain.database.async_connections import AsyncDatabase, AsyncPooledConnection
 from domain.database.connections import Connection, Database, pipelined
 from domain.database.health import CHECK_SECONDS, HURRY_SECONDS, is_away
 from domain.database.options import SERVING
@@ -211,3 +214,51 @@ def test_an_event_loop_waits_a_second_for_a_machine_that_vanished(proxy: SilentP
             return time.monotonic() - started
 
     assert one_below(CHECK_SECONDS + 2, lambda: asyncio.run(seconds_of_all()))
+
+
+@contextmanager
+def pooler_that_loses_its_server() -> Iterator[str]:
+    """The address of a pooler whose server is ended while it begins a transaction: as PgBouncer does, it passes on the
+    server's last words, adds its own, and hangs up."""
+
+    def message(kind: bytes, body: bytes) -> bytes:
+        return kind + struct.pack("!I", len(body) + 4) + body
+
+    def last_words(state: str, text: str) -> bytes:
+        return message(b"E", f"SFATAL\0VFATAL\0C{state}\0M{text}\0\0".encode())
+
+    def serve() -> None:
+        near, _ = listener.accept()
+        with near:
+            near.recv(int.from_bytes(near.recv(4), "big") - 4)
+            near.sendall(message(b"R", bytes(4)) + message(b"S", b"client_encoding\0UTF8\0") + message(b"Z", b"I"))
+            near.recv(4096)
+            near.sendall(last_words("57P01", "terminating connection due to administrator command"))
+            near.sendall(last_words("08P01", "server conn crashed?"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"host=127.0.0.1 port={listener.getsockname()[1]} user=u sslmode=disable gssencmode=disable"
+        thread.join()
+
+
+def test_a_server_that_a_pooler_loses_in_a_begin_is_away() -> None:
+    """It is no fault of the work: that would give up a driver's menu, or count an attempt of an import."""
+    with pooler_that_loses_its_server() as url, closing(Connection.connect(url, autocommit=True)) as connection:
+        with pytest.raises(psycopg.OperationalError) as failure, connection.transaction():
+            pass
+        assert is_away(failure.value)
+
+
+def test_an_event_loop_learns_of_it_too() -> None:
+    async def scenario(url: str) -> None:
+        connection = await AsyncPooledConnection.connect(url, autocommit=True)
+        with pytest.raises(psycopg.OperationalError) as failure:
+            async with connection.transaction():
+                pass
+        assert is_away(failure.value)
+        await connection.close()
+
+    with pooler_that_loses_its_server() as url:
+        asyncio.run(scenario(url))
