@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -45,6 +45,9 @@ its own, and a session of PostgreSQL takes up to 12 MB."""
 _RETRY_SECONDS = 60.0
 """A pass that failed runs again so soon, if not before: housekeeping would leave its partitions unmade for an hour."""
 
+_LOST_SECONDS = 15.0
+"""Time for passes under way to end when the lead is lost: a silent server fails each within ten seconds."""
+
 _LATE_TICKS_COUNT = {"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
 
 
@@ -58,37 +61,44 @@ def run(settings: Settings, health: Health) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    try:
-        leadership = Leadership(settings.require_direct_url())
-    except psycopg.Error as error:
-        log.error("scheduler.database_away", error=str(error))
-        return 1
     state = SchedulerState()
     state.add_checks(health)
     expose(LEADS)
     LEADS.set(0)
     try:
-        log_ready(__name__, "scheduler.ready")
-        while not leadership.try_to_lead():
-            state.note_asked()
-            if stop.wait(_CANDIDATE_SECONDS):
-                return 0
-        log.info("scheduler.leads")
-        state.note_lead()
-        LEADS.set(1)
-        return _lead(settings, leadership, state, stop, health)
+        with closing(Leadership(settings.require_direct_url())) as leadership:
+            log_ready(__name__, "scheduler.ready")
+            while not leadership.try_to_lead():
+                state.note_asked()
+                if stop.wait(_CANDIDATE_SECONDS):
+                    return 0
+            log.info("scheduler.leads")
+            state.note_lead()
+            LEADS.set(1)
+            _lead(settings, leadership, state, stop, health)
     except psycopg.Error as error:
         log.error("scheduler.database_lost", error=str(error))
-        return 1
-    finally:
-        leadership.close()
+    return _wait_for_database(settings, state, stop)
+
+
+def _wait_for_database(settings: Settings, state: SchedulerState, stop: threading.Event) -> int:
+    """Waits until the database answers, or `stop` is set. Returns the exit status. A process that is started while the
+    database is away ends again, and supervisors wait longer after each death, up to minutes."""
+    while not stop.is_set():
+        state.note_asked()
+        try:
+            Leadership(settings.require_direct_url()).close()
+            return 1
+        except psycopg.Error:
+            stop.wait(_CANDIDATE_SECONDS)
+    return 0
 
 
 def _lead(
     settings: Settings, leadership: Leadership, state: SchedulerState, stop: threading.Event, health: Health
-) -> int:
-    """Runs the passes until `stop` is set, then gives up the lead at once. Another scheduler need not wait for a pass
-    under way, since two passes at a time do no harm."""
+) -> None:
+    """Runs the passes until `stop` is set or the lead is lost, then gives up the lead at once. Another scheduler need
+    not wait for a pass under way, since two passes at a time do no harm."""
     jobs = JobQueue.of(settings)
     leader = _Leader(leadership, jobs, state, stop)
     with Database.of(settings, put_jobs=jobs.put) as database:
@@ -98,7 +108,7 @@ def _lead(
 
         def tick(name: str, work: Callable[[], dict[str, int]], seconds: float) -> None:
             is_done = leader.run_pass(name, work, seconds)
-            if not is_done and seconds > _RETRY_SECONDS and not stop.is_set():
+            if not is_done and seconds > _RETRY_SECONDS and not leader.is_over():
                 scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=_RETRY_SECONDS))
 
         began, every = datetime.now(UTC), _all_passes(settings, passes)
@@ -125,15 +135,14 @@ def _lead(
                 next_run_time=datetime.now(UTC),
             )
         scheduler.start()
-        _wait_for_stop(scheduler, stop)
+        _wait_for_the_end(scheduler, leader, stop)
         health.note_stopping()
         leader.resign()
         LEADS.set(0)
         unfinished.leave()
-        _finish(scheduler, settings.stop_seconds)
+        _finish(scheduler, settings.stop_seconds if stop.is_set() else _LOST_SECONDS)
         unfinished.close()
     log.info("scheduler.stopped")
-    return 1 if leader.has_lost else 0
 
 
 def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
@@ -161,11 +170,11 @@ def _shown_name(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
-    """Waits for `stop`. APScheduler times the passes by this machine's clock: if the clock is set back by minutes, it
-    would wait those minutes before the next pass. So all passes run at once then."""
+def _wait_for_the_end(scheduler: BackgroundScheduler, leader: "_Leader", stop: threading.Event) -> None:
+    """Waits until `stop` is set or the lead is lost. APScheduler times the passes by this machine's clock: if the clock
+    is set back by minutes, it would wait those minutes before the next pass. So all passes run at once then."""
     before = _ahead_seconds()
-    while not stop.wait(_CLOCK_CHECK_SECONDS):
+    while not stop.wait(_CLOCK_CHECK_SECONDS) and not leader.is_over():
         ahead = _ahead_seconds()
         if ahead < before - _CLOCK_CHECK_SECONDS:
             log.warning("scheduler.clock_set_back", seconds=round(before - ahead, 1))
@@ -201,22 +210,25 @@ class _Leader:
         self._stop = stop
         self._one_at_a_time = threading.Lock()  # the leader's session is one connection
 
+    def is_over(self) -> bool:
+        """True if no further pass begins: the lead is lost, or the process stops."""
+        return self.has_lost or self._stop.is_set()
+
     def resign(self) -> None:
         """Gives up the lead, so that no further pass begins."""
         with self._one_at_a_time:
             self._leadership.close()
 
     def run_pass(self, name: str, work: Callable[[], dict[str, int]], every_seconds: float) -> bool:
-        """Runs one pass and records the run; False if it failed. Stops the process instead when the lead is lost."""
+        """Runs one pass and records the run; False if it failed. Runs nothing once the lead is lost."""
         try:
             with self._one_at_a_time:
-                if self._stop.is_set():
+                if self.is_over():
                     return True
                 self._leadership.check()
         except LeadershipLost as error:
             log.error("scheduler.leadership_lost", error=str(error))
             self.has_lost = True
-            self._stop.set()
             return True
         started, failed = time.monotonic(), False
         moved: dict[str, int] = {}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from domain.telemetry.health import Health, Unhealthy
 
 SESSION_SECONDS = 30.0
-"""A scheduler without the lead asks for it every two seconds. A server that hangs answers within this time."""
+"""A scheduler without the lead asks for it every two seconds. Each attempt ends well before this time."""
 
 PASSES_LATE = 5
 SLOWEST_PASS_SECONDS = 60.0
@@ -32,8 +32,8 @@ class SchedulerState:
         health.check_ready("passes", self.passes)
 
     def note_asked(self) -> None:
-        """Notes that the session with the database has answered: another scheduler leads."""
-        self._asked_at = time.monotonic()
+        """Notes that this process does not lead: another one does, or no database answers."""
+        self._leads, self._asked_at = False, time.monotonic()
 
     def note_lead(self) -> None:
         self._leads = True
@@ -43,13 +43,12 @@ class SchedulerState:
         self._runs[name] = _Run(every_seconds, time.monotonic(), outcome)
 
     def lead(self) -> str:
-        """The part that this process plays: it leads, or waits. Raises Unhealthy if it waits and the database is
-        silent."""
+        """The part that this process plays: it leads, or waits. Raises Unhealthy if it waits and does not ask."""
         if self._leads:
             return "leads"
         silent = time.monotonic() - self._asked_at
         if silent > SESSION_SECONDS:
-            raise Unhealthy(f"its session with the database has been silent for {silent:.0f} s")
+            raise Unhealthy(f"it has not asked for the lead for {silent:.0f} s")
         return "stands by: another scheduler leads, or starts to"
 
     def passes(self) -> str:
