@@ -195,7 +195,11 @@ class AsyncDatabase:
             raise
 
     async def _configure(self, connection: AsyncPooledConnection) -> None:
-        connection.made_at = connection.used_at = time.monotonic()
+        connection.made_at = time.monotonic()
+        if self._pooled:  # it takes connections while its server is away, too
+            connection.patience_seconds = CHECK_SECONDS
+            await clock.read_async(connection)
+        connection.used_at = time.monotonic()
         self._health.note_connected()
 
     async def _check(self, connection: AsyncPooledConnection) -> None:

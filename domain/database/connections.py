@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import date
 from typing import Any, NamedTuple, Self
 from uuid import UUID
@@ -83,6 +83,9 @@ _SESSION_SECONDS = 5
 _PROBE_SECONDS = 5.0
 """After this wait, another connection is opened to see whether the server answers at all."""
 
+_PROBE_PATIENCE_SECONDS = 5.0
+"""Time for the answer that comes through a pooler, which may have no session free for a moment."""
+
 
 class DatabaseProblem(FuelrouteError):
     """The database cannot serve Fuelroute. The text says what to do."""
@@ -95,6 +98,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     run."""
 
     url = ""
+    is_pooled = False
+    """True if `url` leads to a pooler in transaction mode."""
     patience_seconds = math.inf
     made_at = used_at = 0.0
     visible: Visibility | None = NOTHING
@@ -146,12 +151,18 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise ServerSilent(f"PostgreSQL did not answer for {time.monotonic() - started:.1f} s")
 
     def _server_answers(self) -> bool:
+        """Opens another connection to see it. A pooler lets it in while its server is away, too: so something is asked
+        there, and the pooler's own refusal is no answer."""
         try:
-            psycopg.connect(this_server(self.url, self.info), connect_timeout=CONNECTION_SECONDS).close()
+            other = Connection.connect(this_server(self.url, self.info), connect_timeout=CONNECTION_SECONDS)
+            with closing(other):
+                if self.is_pooled:
+                    other.patience_seconds = _PROBE_PATIENCE_SECONDS
+                    clock.SERVER_TIME.on(other)
         except psycopg.errors.ConnectionTimeout:
             return False
         except psycopg.Error:  # a refusal is an answer
-            return True
+            return not self.is_pooled
         return True
 
 
@@ -362,8 +373,11 @@ class Database:
         put_after_commit(jobs, self._put_jobs)
 
     def _configure(self, connection: Connection) -> None:
-        connection.url, connection.made_at = self.url, time.monotonic()
-        connection.used_at = connection.made_at
+        connection.url, connection.is_pooled, connection.made_at = self.url, self._pooled, time.monotonic()
+        if self._pooled:  # it takes connections while its server is away, too
+            connection.patience_seconds = CHECK_SECONDS
+            clock.read(connection)
+        connection.used_at = time.monotonic()
         self._health.note_connected()
 
     def _check(self, connection: Connection) -> None:
@@ -504,7 +518,7 @@ def open_session(
     patience = CONNECTION_SECONDS if has_several_hosts(url) else _SESSION_SECONDS
     options = pool_options(limits, ANY_TABLE | more, pooled=pooled) | {"connect_timeout": patience}
     session = Connection.connect(url, **options)
-    session.url, session.patience_seconds = url, limits.patience_seconds
+    session.url, session.is_pooled, session.patience_seconds = url, pooled, limits.patience_seconds
     clock.read(session)
     session.autocommit = autocommit
     return session

@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -18,7 +18,7 @@ from psycopg_pool import PoolTimeout
 from domain.database import health
 from domain.database.async_connections import AsyncDatabase, AsyncPooledConnection
 from domain.database.connections import Connection, Database, pipelined
-from domain.database.health import CHECK_SECONDS, HURRY_SECONDS, is_away
+from domain.database.health import CHECK_SECONDS, HURRY_SECONDS, ServerSilent, is_away
 from domain.database.options import SERVING
 from domain.database.statements import Query, Scalar
 from tests.conftest import make_database
@@ -217,35 +217,47 @@ def test_an_event_loop_waits_a_second_for_a_machine_that_vanished(proxy: SilentP
 
 
 @contextmanager
-def pooler_that_loses_its_server() -> Iterator[str]:
-    """The address of a pooler whose server is ended while it begins a transaction: as PgBouncer does, it passes on the
-    server's last words, adds its own, and hangs up."""
+def pooler(answer: bytes = b"") -> Iterator[str]:
+    """The address of a pooler that has lost its server. It lets clients in, and answers the first question of each with
+    `answer`, or never."""
 
-    def message(kind: bytes, body: bytes) -> bytes:
-        return kind + struct.pack("!I", len(body) + 4) + body
+    def accept() -> None:
+        with suppress(OSError):  # closed: the test is over
+            while True:
+                threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
 
-    def last_words(state: str, text: str) -> bytes:
-        return message(b"E", f"SFATAL\0VFATAL\0C{state}\0M{text}\0\0".encode())
-
-    def serve() -> None:
-        near, _ = listener.accept()
-        with near:
+    def serve(near: socket.socket) -> None:
+        with near, suppress(OSError):
             near.recv(int.from_bytes(near.recv(4), "big") - 4)
             near.sendall(message(b"R", bytes(4)) + message(b"S", b"client_encoding\0UTF8\0") + message(b"Z", b"I"))
             near.recv(4096)
-            near.sendall(last_words("57P01", "terminating connection due to administrator command"))
-            near.sendall(last_words("08P01", "server conn crashed?"))
+            near.sendall(answer)
+            while not answer and near.recv(4096):
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
+        threading.Thread(target=accept, daemon=True).start()
         yield f"host=127.0.0.1 port={listener.getsockname()[1]} user=u sslmode=disable gssencmode=disable"
-        thread.join()
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!I", len(body) + 4) + body
+
+
+def last_words(state: str, text: str) -> bytes:
+    return message(b"E", f"SFATAL\0VFATAL\0C{state}\0M{text}\0\0".encode())
+
+
+LAST_WORDS = last_words("57P01", "terminating connection due to administrator command") + last_words(
+    "08P01", "server conn crashed?"
+)
+"""A server that is ended says the first words. PgBouncer passes them on, adds the others, and hangs up."""
 
 
 def test_a_server_that_a_pooler_loses_in_a_begin_is_away() -> None:
     """It is no fault of the work: that would give up a driver's menu, or count an attempt of an import."""
-    with pooler_that_loses_its_server() as url, closing(Connection.connect(url, autocommit=True)) as connection:
+    with pooler(LAST_WORDS) as url, closing(Connection.connect(url, autocommit=True)) as connection:
         with pytest.raises(psycopg.OperationalError) as failure, connection.transaction():
             pass
         assert is_away(failure.value)
@@ -260,5 +272,42 @@ def test_an_event_loop_learns_of_it_too() -> None:
         assert is_away(failure.value)
         await connection.close()
 
-    with pooler_that_loses_its_server() as url:
+    with pooler(LAST_WORDS) as url:
         asyncio.run(scenario(url))
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_pooler_without_a_server_is_away_though_it_lets_clients_in(use: Use) -> None:
+    """Each statement would else wait its full time for an answer, and after it the next one."""
+    with pooler() as url, Database(url, limits=SERVING, timeout_seconds=0.2, fail_fast=True, pooled=True) as database:
+        for _ in range(2):
+            with pytest.raises(PoolTimeout), use(database):
+                pass
+
+
+def test_an_event_loop_does_not_wait_for_a_pooler_without_a_server() -> None:
+    async def scenario(url: str) -> None:
+        async with AsyncDatabase(url, timeout_seconds=0.2, pooled=True) as database:
+            for _ in range(2):
+                with pytest.raises(PoolTimeout):
+                    await database.ask(ONE)
+
+    with pooler() as url:
+        asyncio.run(scenario(url))
+
+
+def test_a_statement_under_way_is_given_up_when_the_pooler_has_lost_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would else wait for all of its time: longer than the claim of a message, which another worker would repeat."""
+    for name in ("_PROBE_SECONDS", "_PROBE_PATIENCE_SECONDS"):
+        monkeypatch.setattr(f"domain.database.connections.{name}", 0.1)
+
+    def ask(url: str) -> float:
+        started = time.monotonic()
+        with closing(Connection.connect(url, autocommit=True)) as connection:
+            connection.url, connection.is_pooled, connection.patience_seconds = url, True, 3
+            with pytest.raises(ServerSilent):
+                connection.execute("SELECT 1")
+        return time.monotonic() - started
+
+    with pooler() as url:
+        assert one_below(2.5, lambda: ask(url))

@@ -218,6 +218,17 @@ def test_a_server_that_the_pooler_cannot_reach_in_time_is_away(server: str) -> N
             SEEN.one(connection)
 
 
+def test_a_statement_that_takes_long_is_not_given_up(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("domain.database.connections._PROBE_SECONDS", 0.1)
+    monkeypatch.setattr("domain.database.connections._PROBE_PATIENCE_SECONDS", 600)
+    with (
+        bouncing(server, default_pool_size=2) as port,
+        Pooler(server, port).database() as database,
+        database.transaction(limits=TimeLimits(statement_seconds=600, lock_seconds=600)) as connection,
+    ):
+        named(connection).execute("SELECT pg_sleep(0.5)").fetchone()
+
+
 def test_the_whole_service_works_behind_a_pooler(server: str, tmp_path: Path) -> None:
     with (
         bouncing(server, default_pool_size=4) as port,
