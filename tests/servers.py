@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -114,10 +115,20 @@ class SilentProxy:
         self.url = f"redis://127.0.0.1:{self.port}"
         self._silent: set[socket.socket] = set()
         self._open: set[socket.socket] = set()
+        self._near: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def fall_silent(self) -> None:
         self._silent |= self._open
+
+    def reset(self) -> None:
+        """Breaks the connections of its clients off, as a machine does that has started anew."""
+        self.fall_silent()
+        for near in self._near:
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            with suppress(OSError):
+                near.shutdown(socket.SHUT_RD)  # ends the thread that reads, and tells the client nothing
+            near.close()
 
     def close(self) -> None:
         for one in (self._listener, *self._open):
@@ -132,6 +143,7 @@ class SilentProxy:
                 far = socket.socket(socket.AF_UNIX)
                 far.connect(self._target)
                 self._open |= {near, far}
+                self._near.add(near)
                 for here, there in ((near, far), (far, near)):
                     threading.Thread(target=self._forward, args=(here, there), daemon=True).start()
 

@@ -59,3 +59,5 @@ async def _exchange(connection: Any, packed: bytes) -> Any:  # redis-py declares
             return await connection.read_response()
     except TimeoutError:
         raise redis.TimeoutError(f"Redis did not answer for {REDIS_SECONDS:g} s") from None
+    except RuntimeError as error:  # uvloop's, where the connection broke while it rested
+        raise redis.ConnectionError(str(error)) from None

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 import redis.asyncio
+import uvloop
 
 from domain.queue.async_scripts import AsyncScript
 from domain.queue.redis_clients import async_redis_client
@@ -75,6 +76,19 @@ def test_after_a_refusal_the_connection_serves_the_next_call(url: str) -> None:
             return await script(["key"], ["good"])
 
     assert asyncio.run(run()) == 1
+
+
+def test_a_script_is_run_again_where_its_connection_broke_while_it_rested(proxy: SilentProxy) -> None:
+    """A network that was away, or a machine that has started anew: the next push of the ingress notices nothing."""
+
+    async def run() -> object:
+        async with script_of(proxy.url) as (script, _):
+            await script(["key"], ["before"])
+            proxy.reset()
+            await asyncio.sleep(0.1)  # the event loop learns of it
+            return await script(["key"], ["after"])
+
+    assert uvloop.run(run()) == [b"key", b"after"]
 
 
 def test_an_answer_that_comes_too_late_belongs_to_no_other_call(proxy: SilentProxy) -> None:
