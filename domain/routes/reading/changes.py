@@ -11,7 +11,8 @@ also those whose `updated_at` is before that time: their transaction may have co
 had them. A caller gets changes of the minute before its time too, and misses none.
 
 Each cell counts its own transactions. A company that was moved brings cursors of its former cell: such a list begins
-again at the cursor's time, so that the caller gets some changes twice and misses none.
+again at the cursor's time, so that the caller gets some changes twice and misses none. So does a list whose cursor is
+ahead of all transactions: a restore, or a standby that had not got everything, counts on from an earlier number.
 """
 
 import re
@@ -63,6 +64,8 @@ _START = Scalar(
     """,
 )
 _SETTLED = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
+_IS_AHEAD = Scalar(NotNull[bool], f"SELECT %s::int8 > {_SETTLED} AND NOT pg_is_in_recovery()")
+"""A replica may not have got a cursor's transaction yet."""
 _CHANGED = f"""
     SELECT r.changed_in AS transaction, r.id FROM routes r
     WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s
@@ -139,7 +142,9 @@ def _place_of(connection: Connection, query: RouteQuery) -> PlaceInChanges:
     if query.updated_since is not None:
         raise _invalid("cursor", "Send the cursor alone: it has the time of `updatedSince` in it")
     place, cell = _read(query.cursor)
-    return place if cell == get_settings().cell else _begin_at(connection, place.since)
+    if cell != get_settings().cell or _IS_AHEAD.one(connection, (place.transaction,)):
+        return _begin_at(connection, place.since)
+    return place
 
 
 def _begin_at(connection: Connection, since: datetime) -> PlaceInChanges:

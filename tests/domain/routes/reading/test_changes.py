@@ -254,6 +254,21 @@ def test_a_cursor_of_another_cell_begins_again_at_its_time(
     assert follow(shared, fleet.live, RouteQuery(cursor=of_second))[0] == {}
 
 
+def test_a_cursor_from_before_a_restore_begins_again_at_its_time(shared: Database, now: datetime) -> None:
+    """The restored database counts on from an earlier transaction: its caller would see nothing until it is passed, and
+    miss all changes up to there."""
+    with shared.transaction() as connection:
+        fleet = make_fleet(connection)
+        imported(connection, fleet.live, now=now)
+    seen, cursor = follow(shared, fleet.live, RouteQuery(updated_since=LONG_AGO))
+    undone = changes._read(cursor)[0]._replace(transaction=10**15)
+
+    again, new = follow(shared, fleet.live, RouteQuery(cursor=changes._write(undone)))
+
+    assert again.keys() == seen.keys()
+    assert new == cursor
+
+
 @pytest.mark.parametrize(
     ("cursor", "other"),
     [
