@@ -10,11 +10,12 @@ from uuid import UUID
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar, Statement
 from domain.roads import Point, great_circle_miles
+from domain.roads.implausible_fixes import plausible_fixes
+from domain.roads.sphere import METERS_PER_MILE
 from domain.telematics.arrivals import (
     DEPARTURE_MARGIN_METERS,
     DRIFT_METERS,
     LONGEST_UNSEEN,
-    METERS_PER_MILE,
     Fix,
     ManualStopEvent,
     Visit,
@@ -42,9 +43,10 @@ _FIXES = Statement(
 
 
 def read_fixes_since(connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime) -> list[Fix]:
-    """The truck's plausible fixes from a moment on, in the order of time, as far as they are still stored."""
+    """The truck's plausible fixes from a moment on, in the order of time, as far as they are still stored. Once its
+    route has ended they carry no flag, so they are compared here."""
     parameters = {**tenant._asdict(), "vehicle_id": vehicle_id, "since": since, "most": MOST_STAY_FIXES}
-    return [Fix(*row) for row in _FIXES.all(connection, parameters)]
+    return plausible_fixes([Fix(*row) for row in _FIXES.all(connection, parameters)], tenant.environment)
 
 
 def with_departure(place: Point, visit: Visit, fixes: Sequence[Fix], radius_meters: float) -> Visit:

@@ -21,6 +21,7 @@ from domain.planning.second_readings import (
     zero_counts,
 )
 from domain.roads import Point, great_circle_miles
+from domain.roads.implausible_fixes import plausible_fixes
 
 FRESH_FUEL = timedelta(hours=24)
 """Oldest level that counts for a truck that has driven an unknown way since."""
@@ -122,10 +123,11 @@ class _Level(NamedTuple):
     longitude: float
     speed_mph: float | None
     received_at: datetime
+    accuracy_meters: float | None
 
 
 _NEWEST = """
-    SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at FROM positions
+    SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at, accuracy_meters FROM positions
     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s AND fuel_percent IS NOT NULL AND NOT implausible
       AND recorded_at BETWEEN %(as_of)s::timestamptz - %(back)s::interval AND %(as_of)s
     ORDER BY recorded_at DESC
@@ -134,7 +136,7 @@ _LEVELS = Statement(_Level, f"{_NEWEST} LIMIT %(most)s")
 _LEVELS_BEHIND_NOTHING = Statement(
     _Level,
     f"""
-    SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at
+    SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at, accuracy_meters
     FROM (SELECT *, fuel_percent <= %(nothing)s AND lag(fuel_percent, 1, 100) OVER by_time <= %(nothing)s
                     AND lead(fuel_percent, 1, 100) OVER by_time <= %(nothing)s AS is_amid_nothing
           FROM ({_NEWEST} LIMIT %(searched)s) AS newest
@@ -150,13 +152,14 @@ class _Place(NamedTuple):
     recorded_at: datetime
     latitude: float
     longitude: float
+    accuracy_meters: float | None
 
 
 _WAY = Statement(
     _Place,
     """
-    SELECT recorded_at, latitude, longitude
-    FROM (SELECT recorded_at, latitude, longitude, row_number() OVER (ORDER BY recorded_at) AS number,
+    SELECT recorded_at, latitude, longitude, accuracy_meters
+    FROM (SELECT recorded_at, latitude, longitude, accuracy_meters, row_number() OVER (ORDER BY recorded_at) AS number,
                  count(*) OVER () AS fixes
           FROM positions
           WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s AND NOT implausible
@@ -205,10 +208,9 @@ def _count(
         "highest": HIGHEST_PERCENT,
         "not_available": list(NOT_AVAILABLE_PERCENT),
     }
-    rows = levels.all(connection, asked)
     readings = [
         Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude), row.speed_mph, row.received_at)
-        for row in reversed(rows)
+        for row in plausible_fixes(levels.all(connection, asked)[::-1], tank.environment)
     ]
     return count_readings(readings, mpg=tank.mpg, capacity_gallons=tank.capacity_gallons, zero_counts=zero_is_level)
 
@@ -216,7 +218,8 @@ def _count(
 def _miles_since(connection: Connection, tank: Tank, reading: Reading, as_of: datetime) -> float | None:
     """The miles driven since a reading: 0 for a truck that has not moved, None where its way is not known."""
     span = {**tank._asdict(), "since": reading.recorded_at, "until": as_of, "most": _MOST_PLACES}
-    return _known_miles(reading.place, [Point(row.latitude, row.longitude) for row in _WAY.all(connection, span)])
+    way = plausible_fixes(_WAY.all(connection, span), tank.environment)
+    return _known_miles(reading.place, [Point(row.latitude, row.longitude) for row in way])
 
 
 def _known_miles(start: Point, way: Sequence[Point]) -> float | None:

@@ -22,10 +22,12 @@ from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
 from domain.planning.menu import Wanted
 from domain.planning.schedule import arrivals_along
 from domain.roads import Point, Road, Roads, great_circle_miles
+from domain.roads.implausible_fixes import plausible_fixes
 from domain.roads.sphere import stop_point
 from domain.stations.corridor_offers import Arrivals
 
 _MOST_FIXES = 1_000
+_FIXES_COMPARED = 20
 _SAME_PLACE_MILES = 1.0
 """A truck within this distance of where it arrived is still at its stop."""
 
@@ -163,11 +165,12 @@ class _Truck(NamedTuple):
     latitude: float
     longitude: float
     recorded_at: datetime
+    accuracy_meters: float | None
 
 
 _SINCE_ARRIVAL = Statement(
     _Truck,
-    "SELECT p.latitude, p.longitude, p.recorded_at FROM positions arrival"
+    "SELECT p.latitude, p.longitude, p.recorded_at, p.accuracy_meters FROM positions arrival"
     " JOIN positions p ON p.vehicle_id = arrival.vehicle_id AND p.environment = arrival.environment"
     " AND p.recorded_at >= arrival.recorded_at AND p.received_at >= arrival.received_at AND NOT p.implausible"
     " WHERE arrival.vehicle_id = %s AND arrival.environment = %s AND arrival.recorded_at = %s"
@@ -192,11 +195,17 @@ def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime
     return newest
 
 
-_TRUCK = Statement(
+_NEWEST = Statement(
     _Truck,
-    "SELECT latitude, longitude, recorded_at FROM positions WHERE vehicle_id = %s AND environment = %s"
-    " AND recorded_at <= %s AND NOT implausible ORDER BY recorded_at DESC LIMIT 1",
+    "SELECT latitude, longitude, recorded_at, accuracy_meters FROM positions WHERE vehicle_id = %s AND environment = %s"
+    " AND recorded_at <= %s AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
 )
+
+
+def _truck_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> _Truck | None:
+    """The truck's newest plausible fix by then. Far from stops fixes carry no flag, so they are compared here."""
+    newest = _NEWEST.all(connection, (route.vehicle_id, route.environment, as_of, _FIXES_COMPARED))
+    return next(reversed(plausible_fixes(newest[::-1], route.environment)), None)
 
 
 def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> PlanTask:
@@ -206,7 +215,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
         as_of = route.arrived_at
         visits = _visits(connection, route.id, as_of)
     reached = max(visits, default=-1)
-    truck = newest = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
+    truck = newest = _truck_as_of(connection, route, as_of)
     visit = visits.get(reached)
     tenant = Tenant(route.company_id, Environment(route.environment))
     burn = figure_for_plan(connection, tenant, route.vehicle_id)

@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 EARTH_RADIUS_MILES = 3958.7613
 """The mean radius R1 of the IUGG, 6,371.0088 km. A sphere is at most 0.6 % off the ellipsoid."""
 
+METERS_PER_MILE = 1609.344
+
 MILES_PER_DEGREE = math.radians(EARTH_RADIUS_MILES)
 """The miles of a degree of latitude anywhere, of longitude at the equator."""
 

@@ -39,9 +39,7 @@ from uuid import UUID
 
 from domain.lifecycle import RouteStatus
 from domain.roads import Point, great_circle_miles
-from domain.roads.sphere import MILES_PER_DEGREE
-
-METERS_PER_MILE = 1609.344
+from domain.roads.sphere import METERS_PER_MILE, MILES_PER_DEGREE
 
 ARRIVED_AFTER = timedelta(minutes=2)
 STANDING_AFTER = timedelta(seconds=30)
@@ -54,9 +52,6 @@ WALKING_PACE_MPH = 5.0
 DEPARTURE_MARGIN_METERS = 50.0
 DRIFT_METERS = 1_000.0
 """Furthest drift of a parked truck's position, near high walls and under roofs."""
-FASTEST_TRUCK_MPH = 120.0
-AGREEING_FIXES = 3
-"""This many implausible fixes in a row are believed after all when each could follow the one before it."""
 WORST_ACCURACY_METERS = 200.0
 FURTHEST_AHEAD = timedelta(minutes=5)
 SAME_PLACE_METERS = 50.0
@@ -176,31 +171,6 @@ def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
     if fix.latitude == 0 and fix.longitude == 0:
         return "null_island"
     return None
-
-
-def implausible_fixes(fixes: Sequence[Fix]) -> set[datetime]:
-    """The fixes, by `recorded_at`, that a truck could reach only at more than 120 mph from the last believed one.
-    `fixes` are in order of time. Three in a row that agree with each other are believed after all: the fix before them
-    was the wrong one."""
-    implausible: set[datetime] = set()
-    believed: Fix | None = None
-    doubted: list[Fix] = []
-    for fix in fixes:
-        if believed is None or _could_follow(believed, fix):
-            believed, doubted = fix, []
-            continue
-        doubted = [*doubted, fix] if doubted and _could_follow(doubted[-1], fix) else [fix]
-        implausible.add(fix.recorded_at)
-        if len(doubted) == AGREEING_FIXES:
-            implausible.difference_update(doubt.recorded_at for doubt in doubted)
-            believed, doubted = fix, []
-    return implausible
-
-
-def _could_follow(first: Fix, second: Fix) -> bool:
-    blur_miles = ((first.accuracy_meters or 0) + (second.accuracy_meters or 0)) / METERS_PER_MILE
-    hours = (second.recorded_at - first.recorded_at) / timedelta(hours=1)
-    return great_circle_miles(first.point, second.point) - blur_miles <= FASTEST_TRUCK_MPH * hours
 
 
 @dataclass(slots=True)

@@ -9,9 +9,8 @@ from domain.contract.shapes import Position
 from domain.database.connections import Connection, as_array
 from domain.database.statements import NotNull, Statement
 from domain.lifecycle import Environment
-from domain.roads.sphere import MILES_PER_DEGREE
+from domain.roads.sphere import METERS_PER_MILE, MILES_PER_DEGREE
 from domain.telematics import arrivals
-from domain.telematics.arrivals import METERS_PER_MILE
 from domain.telematics.looks import IS_DUE
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 

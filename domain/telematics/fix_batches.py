@@ -10,8 +10,8 @@ from uuid import UUID
 from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Command, Statement
 from domain.lifecycle import Environment
+from domain.roads.implausible_fixes import FASTEST_TRUCK_MPH
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.feed import count_dropped
 from domain.telematics.looks import IS_DUE
@@ -236,7 +236,7 @@ _STRETCHES = Statement(
 """The way along a meridian and then along a parallel is never shorter than the straight one. So where even that way
 leaves the fastest truck enough time, each fix could follow the one before it."""
 
-_A_DEGREE = timedelta(hours=MILES_PER_DEGREE / (arrivals.FASTEST_TRUCK_MPH - 1))
+_A_DEGREE = timedelta(hours=MILES_PER_DEGREE / (FASTEST_TRUCK_MPH - 1))
 """The time of the fastest truck for a degree of latitude, and a little more, so that rounding decides nothing."""
 
 

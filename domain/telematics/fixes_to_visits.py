@@ -21,9 +21,10 @@ from domain.documents import PlaceDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point, great_circle_miles
-from domain.roads.sphere import MILES_PER_DEGREE, stop_point
+from domain.roads.implausible_fixes import implausible_fixes
+from domain.roads.sphere import METERS_PER_MILE, MILES_PER_DEGREE, stop_point
 from domain.telematics import arrivals, manual_stop_events
-from domain.telematics.arrivals import METERS_PER_MILE, Fix, TruckRoute, Visit
+from domain.telematics.arrivals import Fix, TruckRoute, Visit
 from domain.telematics.fix_batches import DrivenStretch, ReceivedFix
 from domain.telematics.rechecks import STANDING_MINUTES
 from domain.telematics.tracks import Track
@@ -97,7 +98,7 @@ def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dic
     start = next((index for index, one in enumerate(batch) if not one.fix.implausible), len(batch))
     tail = batch[start:]
     fixes = [one.fix for one in tail]
-    wild = arrivals.implausible_fixes(fixes)
+    wild = implausible_fixes(fixes)
     flags = {
         fix.recorded_at: fix.recorded_at in wild for fix in fixes if fix.implausible is not (fix.recorded_at in wild)
     }

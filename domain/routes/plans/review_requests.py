@@ -33,7 +33,7 @@ _PLANNED = Statement(
            EXISTS (SELECT FROM visits v WHERE v.route_id = r.id AND v.departed_at IS NOT NULL) AS departed,
            ARRAY(SELECT fuel_percent FROM positions f
                  WHERE f.vehicle_id = r.vehicle_id AND f.environment = r.environment
-                   AND f.recorded_at >= r.arrived_at AND f.fuel_percent IS NOT NULL
+                   AND f.recorded_at >= r.arrived_at AND f.fuel_percent IS NOT NULL AND NOT f.implausible
                  ORDER BY f.recorded_at DESC LIMIT 2) AS readings
     FROM routes r
     JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END

@@ -284,6 +284,15 @@ def test_after_the_last_stop_a_truck_that_stays_is_detained(truck: Truck) -> Non
     assert truck.told["Last seen at the stop"]
 
 
+def test_after_the_last_stop_a_second_tracker_that_is_elsewhere_takes_no_truck_away(truck: Truck) -> None:
+    truck.stand(1.0)
+    truck.end_route()
+    truck.send([61, 62], meters=400_000.0, speed_mph=60.0)
+    truck.send(range(63, 211, 3), meters=20.0)
+
+    assert truck.sweep(4) == 1
+
+
 def test_a_stop_that_cannot_be_judged_holds_up_no_other(truck: Truck, settings: Settings) -> None:
     """Nothing tells whether its truck stayed: the fixes that it sent are gone."""
     truck.stand(3.5)

@@ -21,10 +21,10 @@ from domain.magic_values import drive_wish
 from domain.planning.deviations import OFF_ROAD_MILES, OFF_ROAD_TIME
 from domain.planning.explanation import pack_explanation
 from domain.roads import Point, Road, great_circle_miles
+from domain.roads.implausible_fixes import FASTEST_TRUCK_MPH
 from domain.sandbox.detours import with_detour
 from domain.sandbox.simulated_truck import FIX_SECONDS
 from domain.sandbox.turns import MOST_FIXES, RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
-from domain.telematics.arrivals import FASTEST_TRUCK_MPH
 from tests.factories import PLAN
 from tests.repeatable import examples
 

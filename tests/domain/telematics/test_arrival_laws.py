@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.roads import Point
+from domain.roads.implausible_fixes import implausible_fixes
 from domain.telematics.arrivals import (
     Evidence,
     Fix,
     Visit,
-    implausible_fixes,
     merge_visits,
     process_fixes,
 )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from domain.roads import Point
-from domain.telematics.arrivals import Evidence, Fix, Visit, drop_reason, implausible_fixes, process_fixes
+from domain.telematics.arrivals import Evidence, Fix, Visit, drop_reason, process_fixes
 from tests.domain.helpers import north_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -450,39 +450,3 @@ def test_a_fix_is_dropped_when_it_is_inaccurate_or_live_and_in_the_future(
     one: Fix, live: bool, reason: str | None
 ) -> None:
     assert drop_reason(one, now=NOON, live=live) == reason
-
-
-def test_one_wild_fix_is_implausible_and_does_not_shut_out_the_true_ones() -> None:
-    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, DEPOT), fix(3, DEPOT)]
-
-    assert implausible_fixes(fixes) == {at(1)}
-
-
-def test_two_agreeing_fixes_far_away_are_still_implausible() -> None:
-    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, PORT), fix(3, DEPOT)]
-
-    assert implausible_fixes(fixes) == {at(1), at(2)}
-
-
-def test_three_agreeing_fixes_far_away_are_believed() -> None:
-    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, PORT), fix(3, PORT)]
-
-    assert implausible_fixes(fixes) == set()
-
-
-def test_three_fixes_that_contradict_each_other_are_not_believed() -> None:
-    fixes = [fix(0, DEPOT), fix(1, PORT), fix(2, CUSTOMER), fix(3, PORT)]
-
-    assert implausible_fixes(fixes) == {at(1), at(2), at(3)}
-
-
-def test_a_long_silence_makes_a_far_fix_plausible() -> None:
-    assert implausible_fixes([fix(0, DEPOT), fix(60 * 12, PORT)]) == set()
-
-
-def test_the_accuracy_of_both_fixes_is_taken_off_their_distance() -> None:
-    jumping = [fix(0, DEPOT), fix(1 / 60, DEPOT, 140)]
-    blurred = [fix(0, DEPOT, accuracy=50), fix(1 / 60, DEPOT, 140, accuracy=50)]
-
-    assert implausible_fixes(jumping) == {at(1 / 60)}
-    assert implausible_fixes(blurred) == set()

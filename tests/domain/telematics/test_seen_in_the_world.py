@@ -10,8 +10,9 @@ import pytest
 from domain.planning.gauges import Reading
 from domain.planning.second_readings import count_readings
 from domain.roads import Point
+from domain.roads.implausible_fixes import implausible_fixes
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.telematics.arrivals import Fix, drop_reason, implausible_fixes, process_fixes
+from domain.telematics.arrivals import Fix, drop_reason, process_fixes
 from tests.domain.telematics.test_arrivals import DEPOT, NOON, PORT, at, fix
 
 CASES = Path(__file__).parents[2] / "cases" / "telematics_rules"

@@ -16,9 +16,10 @@ from domain.database.connections import Connection
 from domain.documents import PlaceDocument
 from domain.lifecycle import Environment
 from domain.roads import Point, great_circle_miles
+from domain.roads.sphere import METERS_PER_MILE
 from domain.settings import Settings
 from domain.telematics import fix_batches, fixes_to_visits
-from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit
+from domain.telematics.arrivals import Fix, Visit
 from domain.telematics.fix_batches import DrivenStretch, ReceivedFix, load_fix_batches, load_stretches
 from domain.telematics.fixes_to_visits import (
     FuelVisit,

@@ -227,6 +227,21 @@ def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_at_its_fir
     assert (sandbox.position, sandbox.stops_left) == (Point(JOLIET["latitude"], JOLIET["longitude"]), (1, 2))
 
 
+def test_no_plan_starts_at_a_place_where_the_truck_cannot_be(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    """The second tracker's fix has come in, and no job has processed it: it has no flag."""
+    route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
+    wrong = positions_at(NEWARK, now + timedelta(seconds=70), count=2, fuel_percent=5)
+    post(connection, fleet.live, wrong, now=now + timedelta(minutes=2))
+
+    task = task_of(connection, route_id, now + timedelta(minutes=2))
+
+    assert task.position == Point(JOLIET["latitude"], JOLIET["longitude"])
+    assert task.fuel is not None
+    assert task.fuel.percent == 40
+
+
 def test_a_sandbox_plan_uses_the_newest_level_read_at_the_first_stop(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:

@@ -222,6 +222,14 @@ def test_a_truck_that_drove_since_its_last_level_has_what_the_miles_left(gauge: 
     assert gauge.told["source"] == "the truck's last reading, less the fuel burned since"
 
 
+def test_one_wrong_place_on_the_way_leaves_its_miles_known(gauge: Gauge) -> None:
+    way = [(200 - 10 * number, 130 - 10 * number, 60, None) for number in range(1, 14)]
+    gauge.tells((200, 130, 0, 62), (199, 130, 0, 62), *way[:6], (135, 700, 0, 9), *way[6:])
+    gauge.tells((3, 0, 0, None), (1, 0, 0, None))
+    assert gauge.begin()
+    assert gauge.start_gallons == pytest.approx(2 * 62 - 130 / DEFAULT_MPG, abs=0.5)
+
+
 def test_a_truck_that_drove_nobody_knows_how_far_has_the_assumed_level(gauge: Gauge) -> None:
     gauge.tells((1800, 130, 0, 62), (1799, 130, 0, 62), (3, 0, 0, None), (1, 0, 0, None))
     assert gauge.begin()
