@@ -45,6 +45,8 @@ _LEFT_OUT_FOR = {
 }
 """Time for which plans of the route leave a refused station out, from the planned arrival there on."""
 
+_OF_NO_TRIP = text_to_say("That plan is not of this trip: load the page again.")
+
 SAME_WITHIN = timedelta(minutes=1)
 """A driver on a slow network may give an answer again before he sees that it was taken. Within this time it is one."""
 
@@ -114,6 +116,8 @@ _LOCK_ROUTE = Scalar(
     "SELECT id FROM routes WHERE company_id = %(company_id)s AND environment = %(environment)s AND id = %(route_id)s"
     " FOR UPDATE",
 )
+_LOCK_LINK = Scalar(UUID, "SELECT id FROM driver_links WHERE company_id = %s AND id = %s FOR KEY SHARE")
+"""An erasure deletes a driver's links, then his answers. So it waits for an answer under way, and finds it."""
 _ANSWERED = Statement(
     _Answered,
     """
@@ -188,11 +192,13 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
         "sequence": given.sequence,
     }
     _LOCK_ROUTE.first(connection, which)
+    if _LOCK_LINK.first(connection, (link.company_id, link.id)) is None:
+        raise ImpossibleAnswer(_OF_NO_TRIP)
     if _is_known(connection, link, given, now=now):
         return TakenAnswer("known")
     answered = _ANSWERED.first(connection, which)
     if answered is None:
-        raise ImpossibleAnswer(text_to_say("That plan is not of this trip: load the page again."))
+        raise ImpossibleAnswer(_OF_NO_TRIP)
     stop = answered.stop(given.sequence)
     if answered.answers >= MOST_ANSWERS_OF_TRIP:
         raise ImpossibleAnswer(text_to_say("Too many answers came for this trip: call your dispatcher."))

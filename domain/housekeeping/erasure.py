@@ -192,13 +192,14 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             now=now,
         )
         retire(connection, company_id, "driver", driver_id, service_actor(ERASED), force=force, now=now)
-    for batch in in_batches([route.id for route in routes], _PORTION):
+    route_ids = [route.id for route in routes]
+    for batch in in_batches(route_ids, _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)
     written = (*_BLANK_WRITTEN, *_BLANK_ENTERED, _FORGET_REFUSED_ROWS)
     for blank in (_BLANK_PAYLOADS, *written, *_FORGET_CARDS):  # payloads first: no answer to them is kept then
         with transaction() as connection:  # of its own: it locks rows here and there
-            blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
+            blank.execute(connection, {"company_id": company_id, "driver_id": driver_id, "routes": route_ids})
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
         _forget_filters(connection, company_id, driver_id)
@@ -261,12 +262,14 @@ _FORGET_REFUSED_ROWS = Command(
 _BLANK_PAYLOADS = Command(
     f"""
     WITH named AS (
-        SELECT id FROM webhook_events WHERE company_id = %(company_id)s AND {_NAMED_IN.format("payload")}
+        SELECT id FROM webhook_events WHERE company_id = %(company_id)s
+          AND (payload IS NULL AND route_id = ANY(%(routes)s) OR {_NAMED_IN.format("payload")})
         ORDER BY id FOR UPDATE)
     UPDATE webhook_events it SET payload = NULL FROM named WHERE it.id = named.id
     """
 )
-"""A delivery still to be made tells of the route as it is at that time. Workers lock the events in this order, too."""
+"""A delivery still to be made tells of the route as it is at that time. Workers lock the events in this order, too, and
+before they read the routes: this waits for payloads that are being prepared with the name."""
 _SORTED_WORDS = r"(SELECT array_agg(w ORDER BY w) FROM regexp_split_to_table(lower({}), '\W+') w WHERE w <> '')"
 _IS_NAME = (
     f"EXISTS (SELECT FROM ({_KNOWN}) known WHERE known.kind <> 'driver_external_id'"

@@ -265,7 +265,11 @@ _HANDED_OVER = Statement(
     """,
 )
 
-_END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s, taken_by = %s WHERE id = %s")
+_END_CLAIM = Command(
+    "UPDATE messages SET channel = %s, claimed_until = %s, taken_by = CASE WHEN text IS NOT NULL THEN %s::text[] END"
+    " WHERE id = %s"
+)
+"""Whoever forgot the text meanwhile, as an erasure of the driver does, wants no recipients either."""
 
 
 def settle(

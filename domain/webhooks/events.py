@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from domain.contract.shapes import Route
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import Command, NotNull, Statement
 from domain.encoding import write
 from domain.ids import shown_id
 from domain.routes.reading.lookups import read_routes
@@ -96,15 +96,13 @@ class _Prepared(NamedTuple):
     payload: NotNull[str]
 
 
+_LOCK = Command("SELECT FROM webhook_events WHERE id = ANY(%s) ORDER BY id FOR UPDATE")
 _PREPARE = Statement(
     _Prepared,
     """
-    WITH locked AS MATERIALIZED (
-        SELECT id FROM webhook_events WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE
-    )
     UPDATE webhook_events it SET payload = coalesce(it.payload, given.payload)
     FROM unnest(%(ids)s::uuid[], %(payloads)s::text[]) AS given (id, payload)
-    WHERE it.id = ANY(ARRAY(SELECT id FROM locked)) AND it.id = given.id
+    WHERE it.id = ANY(%(ids)s) AND it.id = given.id
     RETURNING it.id, it.payload
     """,
 )
@@ -174,7 +172,9 @@ def _detentions_of(
 
 def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID, str]:
     """Gives each event its payload, with the present state of its route. From then on every attempt sends these bytes.
-    An event whose route is gone gets none."""
+    An event whose route is gone gets none. Events are locked before their routes are read, for an erasure of a driver
+    waits for them: then no payload with the driver's name comes after it."""
+    _LOCK.execute(connection, ([event.id for event in events],))
     about = [event for event in events if event.route_id is not None]
     found = read_routes([(tenant, event.route_id) for event in about if event.route_id is not None]).on(connection)
     answers = _answers_of(connection, tenant, events)

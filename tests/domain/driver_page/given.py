@@ -17,8 +17,13 @@ from tests.rows import named
 def link_to(connection: Connection, route_id: UUID, *, driver_id: UUID | None = None) -> DriverLink:
     route = route_row(connection, route_id)
     expires_at = datetime.max.replace(tzinfo=UTC)
-    driver = driver_id or route.driver_id
-    return DriverLink(new_id(), route.company_id, route.environment, route_id, driver, expires_at)
+    link = DriverLink(new_id(), route.company_id, route.environment, route_id, driver_id or route.driver_id, expires_at)
+    connection.execute(
+        "INSERT INTO driver_links (id, company_id, environment, route_id, driver_id, expires_at, created_at,"
+        " token_hash) VALUES (%s, %s, %s, %s, %s, %s, now(), %s)",
+        (*link, link.id.bytes),
+    )
+    return link
 
 
 class AnsweredTrip(NamedTuple):

@@ -1,5 +1,6 @@
 """After a driver's erasure no table tells who it was: every row of the database is searched."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,23 @@ from domain.accounts.saved_filters import list_saved_filters, save_filter
 from domain.accounts.users import list_users
 from domain.contract.shapes import FuelPlan
 from domain.database.connections import Connection, Database
+from domain.driver_page.answers import take_answer
+from domain.driver_page.given_answers import ImpossibleAnswer
 from domain.fleet.drivers import DriverRow
 from domain.fleet.mappings import remove_mapping
 from domain.fleet.records import UnknownTarget
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company, erase_driver
+from domain.messages.gateways import Fault
+from domain.messages.message_life import MessageClaim
 from domain.operations import import_records
+from domain.roads import Point
 from domain.routes import events
 from domain.routes.intake.fleet_changes import add_mapping, edit_driver, import_drivers
 from domain.routes.intake.holds import expire_held_routes
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.retiring import StillDriving, retire
+from domain.routes.plans.delivery import finish_delivery, start_delivery
 from domain.routes.progress.dispatcher_entries import enter_stop_event
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
@@ -35,11 +42,13 @@ from domain.stations.closures import closures_in_force, mark_closed
 from domain.telematics.arrivals import ManualStopEvent
 from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
 from domain.webhooks.delivery_log import read_delivery
+from tests.domain.driver_page.given import AnsweredTrip, link_to
 from tests.domain.helpers import planned_by_hand, pushed, route_row, status_of
 from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import DOT, Fleet
 from tests.rows import named
+from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -404,6 +413,73 @@ def test_an_answer_of_an_endpoint_that_comes_after_the_erasure_is_not_kept(
         assert traces(connection, *PERSON) == []
         details = read_delivery(connection, company.company_id, endpoint.id, claimed.event_id)
         assert (details.delivery.status, details.attempts[0].answer) == ("delivered", None)
+
+
+def test_a_payload_that_is_prepared_during_the_erasure_does_not_stay(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    """The worker has read the route with the driver's name, and stores the payload after the erasure has begun."""
+    with database.transaction() as connection:
+        endpoint = make_endpoint(connection, company.live).endpoint
+        route_of(connection, company.live, now=now)
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as claiming:
+            later = now + timedelta(minutes=1)
+            batch = claim_deliveries(claiming, endpoint.id, most=9, settings=settings, now=later)
+            erasing = threads.submit(
+                erase_driver, database.transaction, company.company_id, company.drivers[0], force=False, now=now
+            )
+            eventually(lambda: erasing.done() or blocks_somebody(claiming), bool)
+        erasing.result()
+
+    assert batch is not None
+    assert "Zoë Quartermain" in batch.claimed[0].payload
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON) == []
+
+
+def blocks_somebody(connection: Connection) -> bool:
+    asked = "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    return connection.execute(asked).rowcount > 0
+
+
+def test_an_attempt_that_ends_after_the_erasure_leaves_no_recipient(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        route_id = route_of(connection, company.live, now=now)
+        message_id = planned_by_hand(connection, route_id, now=now)
+        claimed = start_delivery(connection, message_id, settings=settings, now=now)
+        assert isinstance(claimed, MessageClaim)
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=True, now=now)
+
+    claimed.recipients.taken_by.append("0123456789abcdef")
+    with database.transaction() as connection:
+        finish_delivery(connection, claimed, Fault("the gateway refused it"), settings=settings, now=now)
+        asked = "SELECT text, taken_by FROM messages WHERE id = %s"
+        assert connection.execute(asked, (message_id,)).fetchone() == (None, None)
+        assert traces(connection, *PERSON) == []
+
+
+def test_an_answer_that_was_on_its_way_during_the_erasure_is_not_kept(
+    database: Database, company: Fleet, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        route_id = route_of(connection, company.live, now=now)
+        planned_by_hand(connection, route_id, now=now)
+        trip = AnsweredTrip(connection, route_id, route_row(connection, route_id).plan_id, now)
+        link = link_to(connection, trip.route_id)
+        given = trip.given(place=Point(41.0, -88.0))
+    with database.transaction() as connection:
+        take_answer(connection, link, trip.given(), now=now)
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=True, now=now)
+
+    with database.transaction() as connection:
+        with pytest.raises(ImpossibleAnswer):
+            take_answer(connection, link, given, now=now)
+        assert connection.execute("SELECT FROM driver_answers WHERE route_id = %s", (trip.route_id,)).rowcount == 0
 
 
 def test_the_answers_of_an_erased_driver_go_and_so_does_what_came_of_the_stops(
