@@ -8,7 +8,8 @@ Of an erased company only the record of its erasure stays.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import unquote_plus
@@ -180,9 +181,17 @@ def _delete_positions(connection: Connection, vehicle_ids: Sequence[UUID]) -> No
 
 def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *, force: bool, now: datetime) -> int:
     """Erases a driver and ends the driver's unfinished routes. Returns how many routes named the driver. Raises
-    UnknownCompany or UnknownTarget where there is none, and StillDriving for a driver with an active route unless
-    `force` is set."""
-    with transaction() as connection:
+    UnknownCompany or UnknownTarget where there is none, MovedCompany, and StillDriving for a driver with an active
+    route unless `force` is set."""
+
+    @contextmanager
+    def at_work() -> Iterator[Connection]:
+        """A transaction of a company that is here. After it has begun to leave, nothing more reaches the other cell."""
+        with transaction() as connection:
+            require_company(connection, company_id, even_retired=True)
+            yield connection
+
+    with at_work() as connection:
         lock_company(connection, company_id, even_retired=True)
         routes = _routes_naming(connection, company_id, driver_id)
         end_routes(
@@ -194,13 +203,13 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
         retire(connection, company_id, "driver", driver_id, service_actor(ERASED), force=force, now=now)
     route_ids = [route.id for route in routes]
     for batch in in_batches(route_ids, _PORTION):
-        with transaction() as connection:
+        with at_work() as connection:
             _blank_routes(connection, batch)
     written = (*_BLANK_WRITTEN, *_BLANK_ENTERED, _FORGET_REFUSED_ROWS)
     for blank in (_BLANK_PAYLOADS, *written, *_FORGET_CARDS):  # payloads first: no answer to them is kept then
-        with transaction() as connection:  # of its own: it locks rows here and there
+        with at_work() as connection:  # of its own: it locks rows here and there
             blank.execute(connection, {"company_id": company_id, "driver_id": driver_id, "routes": route_ids})
-    with transaction() as connection:
+    with at_work() as connection:
         _forget_texts_to(connection, driver_id)
         _forget_filters(connection, company_id, driver_id)
         for delete in _DELETE_OF_DRIVER:

@@ -1,6 +1,8 @@
 """After a driver's erasure no table tells who it was: every row of the database is searched."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from domain.accounts.saved_filters import list_saved_filters, save_filter
 from domain.accounts.users import list_users
 from domain.contract.shapes import FuelPlan
 from domain.database.connections import Connection, Database
+from domain.database.fence import MovedCompany
 from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import ImpossibleAnswer
 from domain.fleet.drivers import DriverRow
@@ -346,6 +349,31 @@ def test_an_erasure_that_broke_off_can_be_repeated(
 
     with database.transaction() as connection:
         assert traces(connection, *PERSON, *COMPANY) == []
+
+
+def test_an_erasure_stops_where_its_company_leaves_for_another_cell(
+    database: Database, company: Fleet, now: datetime
+) -> None:
+    """Nothing that it changes behind the fence reaches the other cell."""
+    transactions = iter(range(9))
+
+    @contextmanager
+    def while_it_leaves() -> Iterator[Connection]:
+        with database.transaction() as connection:
+            if next(transactions) == 1:
+                connection.execute(
+                    "INSERT INTO company_moves (company_id, other_cell, stage, holds_until)"
+                    " VALUES (%s, 2, 'fenced', 'infinity')",
+                    (company.company_id,),
+                )
+            yield connection
+
+    with pytest.raises(MovedCompany):
+        erase_driver(while_it_leaves, company.company_id, company.drivers[0], force=False, now=now)
+    with database.transaction() as connection:
+        connection.execute("DELETE FROM company_moves WHERE company_id = %s", (company.company_id,))
+        asked = "SELECT FROM erasures WHERE subject_id = %s"
+        assert connection.execute(asked, (company.drivers[0],)).rowcount == 0, "it has to be given again"
 
 
 def breaking_after(database: Database, transactions: int) -> Any:
