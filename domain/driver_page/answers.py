@@ -109,7 +109,7 @@ class _Answered(NamedTuple):
         return not (is_on_its_way and self.is_of_present_input and self.driver_id == link.driver_id)
 
 
-_SAYS = ("key", "plan_id", "sequence", "kind", "reason", "gallons", "fill_percent", "price_per_gallon")
+_SAYS = ("plan_id", "sequence", "kind", "reason", "gallons", "fill_percent", "price_per_gallon")
 
 _LOCK_ROUTE = Scalar(
     UUID,
@@ -138,16 +138,18 @@ _ANSWERED = Statement(
 )
 _KNOWN = Scalar(
     UUID,
+    "SELECT id FROM driver_answers WHERE company_id = %s AND route_id = %s AND key = %s LIMIT 1",
+)
+_SAID_JUST_NOW = Scalar(
+    UUID,
     """
-    SELECT id FROM driver_answers WHERE company_id = %(company_id)s AND route_id = %(route_id)s AND key = %(key)s
-    UNION ALL
     SELECT id FROM (
         SELECT * FROM driver_answers WHERE company_id = %(company_id)s AND route_id = %(route_id)s
           AND driver_id = %(driver_id)s AND plan_id = %(plan_id)s AND sequence = %(sequence)s
         ORDER BY answered_at DESC, id DESC LIMIT 1) AS newest
-    WHERE answered_at > %(since)s AND (kind, reason, gallons, fill_percent, price_per_gallon) IS NOT DISTINCT FROM
+    WHERE answered_at > %(since)s AND is_late = %(is_late)s AND coalesce(told_at > %(told_since)s::timestamptz, true)
+      AND (kind, reason, gallons, fill_percent, price_per_gallon) IS NOT DISTINCT FROM
           (%(kind)s::text, %(reason)s::text, %(gallons)s::float, %(fill_percent)s::float, %(price_per_gallon)s::float)
-    LIMIT 1
     """,
 )
 _STORE = Scalar(
@@ -194,16 +196,18 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
     _LOCK_ROUTE.first(connection, which)
     if _LOCK_LINK.first(connection, (link.company_id, link.id)) is None:
         raise ImpossibleAnswer(_OF_NO_TRIP)
-    if _is_known(connection, link, given, now=now):
+    if _KNOWN.first(connection, (link.company_id, link.route_id, given.key)) is not None:
         return TakenAnswer("known")
     answered = _ANSWERED.first(connection, which)
     if answered is None:
         raise ImpossibleAnswer(_OF_NO_TRIP)
     stop = answered.stop(given.sequence)
-    if answered.answers >= MOST_ANSWERS_OF_TRIP:
-        raise ImpossibleAnswer(text_to_say("Too many answers came for this trip: call your dispatcher."))
     told_at = believed_time(given, since=answered.generated_at, now=now)
     is_late = answered.is_over_for(link) or _is_outdated(connection, link, given, answered.station_id, told_at)
+    if _said_just_now(connection, link, given, told_at=told_at, is_late=is_late, now=now):
+        return TakenAnswer("known")
+    if answered.answers >= MOST_ANSWERS_OF_TRIP:
+        raise ImpossibleAnswer(text_to_say("Too many answers came for this trip: call your dispatcher."))
     until = _left_out_until(given, stop, answered, link, now) if not is_late else None
     _store(connection, link, given, answered, stop, told_at=told_at, is_late=is_late, until=until, now=now)
     if is_late:
@@ -213,16 +217,29 @@ def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *,
     return TakenAnswer("taken", _follow(connection, link, given, answered.station_id, now=now))
 
 
-def _is_known(connection: Connection, link: DriverLink, given: GivenAnswer, *, now: datetime) -> bool:
-    """True if the answer is stored, or its driver's newest one to that stop says the same and has just come."""
+def _said_just_now(
+    connection: Connection,
+    link: DriverLink,
+    given: GivenAnswer,
+    *,
+    told_at: datetime | None,
+    is_late: bool,
+    now: datetime,
+) -> bool:
+    """True if the driver's newest answer to that stop says the same and has just come. A phone sends what it kept for
+    hours at once: one that he gave later is another answer, and so is one that counts where the other is late. A
+    purchase is the same."""
+    told_since = told_at - SAME_WITHIN if told_at is not None and given.kind is not AnswerKind.FUELED else None
     asked = {
         "company_id": link.company_id,
         "route_id": link.route_id,
         "driver_id": link.driver_id,
         "since": now - SAME_WITHIN,
+        "told_since": told_since,
+        "is_late": is_late,
         **{name: getattr(given, name) for name in _SAYS},
     }
-    return _KNOWN.first(connection, asked) is not None
+    return _SAID_JUST_NOW.first(connection, asked) is not None
 
 
 def _is_outdated(

@@ -126,6 +126,29 @@ def test_an_answer_that_another_phone_kept_does_not_undo_what_the_driver_said_si
     assert trip.take(answer(older, 12), after=22 * MINUTE).outcome == "taken", "he said it since"
 
 
+@pytest.mark.parametrize(
+    ("kept", "since", "newest"),
+    [((5, 30), (10, 20), "refused"), ((5, 15), (10,), "refused"), ((5, 30), (10,), "going")],
+)
+def test_answers_that_a_phone_kept_for_hours_and_sends_at_once_count_by_their_times(
+    trip: AnsweredTrip, kept: tuple[int, ...], since: tuple[int, ...], newest: str
+) -> None:
+    """The newest says what an older one says, which is late, or was followed by something else on another phone."""
+
+    def answer(minute: int, *, kind: str) -> GivenAnswer:
+        told_at = trip.now + minute * MINUTE
+        return trip.refused(told_at=told_at) if kind == "refused" else trip.given(told_at=told_at)
+
+    other = "going" if newest == "refused" else "refused"
+    for minute in since:
+        trip.take(answer(minute, kind=other), after=minute * MINUTE)
+    outcomes = [trip.take(answer(minute, kind=newest), after=HOUR).outcome for minute in kept]
+
+    assert outcomes == ["late", "taken"]
+    assert trip.take(answer(kept[-1], kind=newest), after=HOUR).outcome == "known", "pressed twice"
+    assert any(one.left_out_until for one in trip.answers) == (newest == "refused")
+
+
 def test_a_refusal_from_a_phone_with_a_slow_clock_is_no_older_than_the_answer_before_it(trip: AnsweredTrip) -> None:
     """The first answer seems to be older than the plan, so it counts from when it came; the second is believed."""
     slow = trip.now - 3 * HOUR
