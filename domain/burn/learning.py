@@ -28,6 +28,7 @@ from domain.database.statements import Command, Scalar, Statement, in_turns
 from domain.driven_lanes.learning import LATE_FIXES
 from domain.lifecycle import Environment
 from domain.roads import Point
+from domain.roads.implausible_fixes import plausible_fixes
 
 _MOST_KEPT = 40
 """Most trips that are kept of a truck, the newest: those that count, and some that once did."""
@@ -153,12 +154,14 @@ class _Fix(NamedTuple):
     longitude: float
     recorded_at: datetime
     fuel_percent: float | None
+    accuracy_meters: float | None
 
 
 _FIXES = Statement(
     _Fix,
-    "SELECT latitude, longitude, recorded_at, fuel_percent FROM positions WHERE vehicle_id = %s AND environment = %s"
-    " AND company_id = %s AND recorded_at BETWEEN %s AND %s AND NOT implausible ORDER BY recorded_at LIMIT %s",
+    "SELECT latitude, longitude, recorded_at, fuel_percent, accuracy_meters FROM positions"
+    " WHERE vehicle_id = %s AND environment = %s AND company_id = %s AND recorded_at BETWEEN %s AND %s"
+    " AND NOT implausible ORDER BY recorded_at LIMIT %s",
 )
 
 
@@ -226,6 +229,7 @@ def _packed(connection: Connection, truck: TruckToLearn, trip: _Trip) -> bytes:
         return trip.levels
     whose = (truck.vehicle_id, truck.environment, truck.company_id)
     rows = _FIXES.all(connection, (*whose, trip.started_at, trip.ended_at, _MOST_FIXES))
+    rows = plausible_fixes(rows, truck.environment)  # those far from every stop carry no flag
     fixes = [LevelFix(Point(row.latitude, row.longitude), row.recorded_at, row.fuel_percent) for row in rows]
     return pack_levels(levels_of(fixes, road_miles=trip.road_miles), trip.started_at)
 

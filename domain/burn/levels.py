@@ -153,7 +153,7 @@ def burn_of_steady(
 
 def steady_levels(levels: Sequence[LevelAtMile]) -> tuple[Numbers, Numbers]:
     """Miles and percents of the medians that count, in the order of the way."""
-    blocks = _blocks([one for one in levels if is_percentage(one.percent)])
+    blocks = _blocks(_without_nothing([one for one in levels if is_percentage(one.percent)]))
     medians = [_middle(block) for block in blocks]
     miles = np.array([mile for mile, _ in medians], dtype=np.float64)
     percents = np.array([percent for _, percent in medians], dtype=np.float64)
@@ -161,6 +161,18 @@ def steady_levels(levels: Sequence[LevelAtMile]) -> tuple[Numbers, Numbers]:
     agrees = np.abs(percents - _neighbours(percents)) <= OUTLIER_PERCENT + 2 * step
     counts = agrees & _shows_something(percents)
     return np.maximum.accumulate(miles[counts]), percents[counts]
+
+
+def _without_nothing(levels: Sequence[LevelAtMile]) -> list[LevelAtMile]:
+    """The levels without next to nothing between others that are not low: a second tracker that has no gauge sends 0 as
+    often as the first one its level, so half of a block may be zeros."""
+    kept, last = list[LevelAtMile](), 100.0
+    for one in levels:
+        is_something = one.percent > NEXT_TO_NOTHING_PERCENT
+        if is_something or last <= NEXT_TO_NOTHING_PERCENT + OUTLIER_PERCENT:
+            kept.append(one)
+        last = one.percent if is_something else last
+    return kept
 
 
 def _middle(block: Sequence[LevelAtMile]) -> tuple[float, float]:

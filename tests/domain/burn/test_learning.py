@@ -16,7 +16,8 @@ from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import delete_routes
 from domain.migrations.versions import learned_burn
 from domain.routes.transitions import complete_routes
-from tests.domain.burn.trips import MPH, card_fill, driven, learn
+from tests.domain.burn.trips import MPH, card_fill, driven, learn, place_at
+from tests.domain.driven_lanes.driving import store_fixes
 from tests.domain.helpers import corrected_by_hand
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
@@ -75,6 +76,18 @@ def test_a_plan_that_was_made_on_the_way_shortens_no_trip(connection: Connection
     learn(connection, fleet, fleet.live, now)
     (trip,) = stored(connection, fleet)
     assert trip.miles == pytest.approx(930, abs=15)
+
+
+def test_a_second_tracker_that_stands_beside_the_road_lengthens_no_trip(connection: Connection, now: datetime) -> None:
+    """It was left behind at mile 100, and its fixes go on for an hour while the truck drives past."""
+    fleet = undeclared(connection)
+    start = now - timedelta(days=2)
+    driven(connection, fleet, fleet.live, start)
+    passing = (start + timedelta(hours=mile / MPH) for mile in range(77, 124, 5))
+    store_fixes(connection, fleet.live, fleet.trucks[0], ((at, place_at(100), 55.0) for at in passing))
+    learn(connection, fleet, fleet.live, now)
+    (trip,) = stored(connection, fleet)
+    assert trip.miles == pytest.approx(900, abs=15)
 
 
 def test_nobody_else_learns_from_them(connection: Connection, now: datetime) -> None:

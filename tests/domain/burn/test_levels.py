@@ -91,6 +91,15 @@ def test_a_tracker_that_sends_nothing_proves_nothing() -> None:
     assert measure_burn(full, capacity_gallons=CAPACITY) is None
 
 
+@pytest.mark.parametrize("nothing", [0.0, 0.62])
+def test_a_second_tracker_without_a_gauge_changes_nothing(nothing: float) -> None:
+    """It sends as often as the first one."""
+    levels = driven(6.0, step=1)
+    second = [one._replace(percent=nothing, at=one.at + timedelta(seconds=20)) for one in levels]
+    burn = measured(sorted([*levels, *second]))
+    assert burn.mpg == pytest.approx(6.0, rel=0.01)
+
+
 def test_zeros_between_levels_are_left_out() -> None:
     levels = driven(6.5)
     for at in (10, 11, 40, 60, 61):

@@ -58,16 +58,16 @@ def driven(
 ) -> UUID:
     """A completed route due north whose truck sent these levels."""
     sent = levels(miles, mpg, start, **{"bought": {450.0: 90.0}, **gauge})
-    ends = [stop_at(place, name) for place, name in ((_at(0), "A yard"), (_at(miles), "Another yard"))]
+    ends = [stop_at(place, name) for place, name in ((place_at(0), "A yard"), (place_at(miles), "Another yard"))]
     route_id = store_completed(
         connection, fleet, tenant, ends, start, sent[-1].at, truck=truck, distance_miles=road_miles or miles
     )
-    store_fixes(connection, tenant, fleet.trucks[truck], ((one.at, _at(one.mile), one.percent) for one in sent))
+    store_fixes(connection, tenant, fleet.trucks[truck], ((one.at, place_at(one.mile), one.percent) for one in sent))
     let_trips_wait(connection, [route_id])
     return route_id
 
 
-def _at(mile: float) -> Point:
+def place_at(mile: float) -> Point:
     return Point(30.0 + mile / MILES_PER_DEGREE, -100.0)
 
 
