@@ -20,7 +20,7 @@ from domain.contract.shapes import Reference, ShortText, Text
 from domain.database.connections import Connection
 from domain.database.statements import Command
 from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
-from domain.fleet.former_names import forget_former_names, keep_stored_names
+from domain.fleet.former_names import keep_stored_names
 from domain.fleet.listings import DRIVERS, StoredDriver
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import NOBODY, PAST_COLUMNS, AlreadyInFleet, FleetTable, require_in_service
@@ -166,9 +166,10 @@ _BLANK = Command(
 )
 
 
-def forget_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
-    """Removes all values of a retired driver except the id, because routes name it."""
-    forget_former_names(connection, company_id, driver_id)
+def blank_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
+    """Removes all values of a retired driver except the id, because routes name it. The names are kept as former ones,
+    until an erasure has found them everywhere."""
+    keep_stored_names(connection, company_id, [driver_id])
     _BLANK.execute(connection, (driver_id,))
 
 

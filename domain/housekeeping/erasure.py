@@ -21,7 +21,8 @@ from domain.accounts.companies import UnknownCompany, lock_company, require_comp
 from domain.audit.entries import service_actor, subject_of
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, Scalar, Statement
-from domain.fleet.drivers import forget_driver
+from domain.fleet.drivers import blank_driver
+from domain.fleet.former_names import forget_former_names
 from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
@@ -201,6 +202,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             now=now,
         )
         retire(connection, company_id, "driver", driver_id, service_actor(ERASED), force=force, now=now)
+        blank_driver(connection, company_id, driver_id)  # now: what is made of a route from here on names nobody
     route_ids = [route.id for route in routes]
     for batch in in_batches(route_ids, _PORTION):
         with at_work() as connection:
@@ -214,7 +216,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
         _forget_filters(connection, company_id, driver_id)
         for delete in _DELETE_OF_DRIVER:
             delete.execute(connection, (company_id, driver_id))
-        forget_driver(connection, company_id, driver_id)
+        forget_former_names(connection, company_id, driver_id)
         _DELETE_ENTRIES.execute(connection, (company_id, subject_of("drv", driver_id)))
         _record(connection, driver_id, now)
     return len(routes)

@@ -8,6 +8,7 @@ of a route waits until the one before it was delivered or given up. Different ro
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import NamedTuple
 from uuid import UUID
 
@@ -248,12 +249,13 @@ _LOG_AND_END = Statement(
     WITH ended AS (
         SELECT * FROM jsonb_to_recordset(%(outcomes)s) AS it (
             number int8, attempt int, until timestamptz, at timestamptz, milliseconds float8, code int, error text,
-            answer text, status text, retry_at timestamptz)
+            answer text, sent text, status text, retry_at timestamptz)
     ), logged AS (
         INSERT INTO webhook_attempts (
             event_id, endpoint_id, attempt, company_id, environment, at, milliseconds, status, error, answer)
         SELECT d.event_id, d.endpoint_id, ended.attempt, d.company_id, d.environment, ended.at, ended.milliseconds,
-               ended.code, ended.error, CASE WHEN e.payload IS NOT NULL THEN ended.answer END
+               ended.code, ended.error,
+               CASE WHEN sha256(convert_to(e.payload, 'UTF8')) = decode(ended.sent, 'hex') THEN ended.answer END
         FROM ended JOIN webhook_deliveries d ON d.number = ended.number JOIN webhook_events e ON e.id = d.event_id
         WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(%(numbers)s)
         ON CONFLICT DO NOTHING
@@ -269,8 +271,8 @@ _LOG_AND_END = Statement(
     RETURNING d.number, ended.attempt
     """,
 )
-"""Logs each attempt, and ends those whose claims still hold. Returns these. Where the payload was erased meanwhile, the
-answer may repeat it, and is not kept."""
+"""Logs each attempt, and ends those whose claims still hold. Returns these. Where the payload was erased meanwhile, and
+perhaps prepared anew, the answer may repeat it, and is not kept."""
 _DELAY_NEXT = Command(
     """
     UPDATE webhook_deliveries SET retry_at = greatest(retry_at, %(retry_at)s)
@@ -341,6 +343,7 @@ def _document(outcome: Outcome, url: str | None, *, settings: Settings, now: dat
         "code": outcome.status,
         "error": outcome.error,
         "answer": outcome.answer,
+        "sent": sha256(claimed.payload.encode()).hexdigest(),
         "status": status,
         "retry_at": retry_at,
     }

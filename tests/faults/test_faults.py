@@ -124,7 +124,7 @@ STEPS = (
     Step("truck retired", commit("domain.routes.intake.retiring:retire"), fleet_scenarios.retire_a_truck),
     Step("driver's routes ended", commit("domain.routes.intake.retiring:retire"), fleet_scenarios.erase_a_driver),
     Step("driver's routes blanked", commit(f"{_ERASED}_blank_routes"), fleet_scenarios.erase_a_driver),
-    Step("driver forgotten", commit("domain.fleet.drivers:forget_driver"), fleet_scenarios.erase_a_driver),
+    Step("driver forgotten", commit("domain.fleet.former_names:forget_former_names"), fleet_scenarios.erase_a_driver),
     Step("company retired", commit("domain.accounts.companies:retire_company"), fleet_scenarios.erase_a_company),
     Step("routes erased", commit("domain.housekeeping.retention:delete_routes"), fleet_scenarios.erase_a_company),
     Step("company erased", commit(f"{_ERASED}_record"), fleet_scenarios.erase_a_company),

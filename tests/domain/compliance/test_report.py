@@ -17,7 +17,7 @@ from domain.compliance.report import (
     compliance_lines,
 )
 from domain.database.connections import Connection, Tenant, as_json
-from domain.fleet.drivers import forget_driver
+from domain.fleet.drivers import blank_driver
 from domain.housekeeping.retention import delete_routes
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, RefusalReason
@@ -145,7 +145,7 @@ def test_a_silence_up_to_the_last_stop_proves_nothing_of_a_station_beside_it(tri
 def test_the_stops_of_a_driver_who_was_erased_before_the_comparison_are_not_kept(
     trip: AnsweredTrip, fleet: Fleet
 ) -> None:
-    forget_driver(trip.connection, fleet.company_id, fleet.drivers[0])
+    blank_driver(trip.connection, fleet.company_id, fleet.drivers[0])
     complete(trip, fleet, (BEFORE, 30), (LAKESIDE, 30), (LAKESIDE, 80), (AWAY, 79))
     assert outcomes(trip, fleet.live) == []
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -421,8 +422,9 @@ def test_a_driver_is_erased_from_webhooks_and_their_answers(
         assert attempt.answer == erasure.NAMED
 
 
+@pytest.mark.parametrize("is_prepared_anew", [False, True])
 def test_an_answer_of_an_endpoint_that_comes_after_the_erasure_is_not_kept(
-    database: Database, company: Fleet, settings: Settings, now: datetime
+    database: Database, company: Fleet, settings: Settings, now: datetime, is_prepared_anew: bool
 ) -> None:
     """The event was on its way meanwhile, and an endpoint may repeat what it gets."""
     later = now + timedelta(minutes=1)
@@ -436,11 +438,36 @@ def test_an_answer_of_an_endpoint_that_comes_after_the_erasure_is_not_kept(
     erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
 
     with database.transaction() as connection:
+        if is_prepared_anew:  # by a worker to which the claim of the first one has run out
+            assert claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later + timedelta(hours=1))
         echoed = Outcome(claimed, now, 1.0, 200, None, "got Zoë Quartermain")
         settle_deliveries(connection, endpoint.id, [echoed], settings=settings, now=later)
         assert traces(connection, *PERSON) == []
         details = read_delivery(connection, company.company_id, endpoint.id, claimed.event_id)
-        assert (details.delivery.status, details.attempts[0].answer) == ("delivered", None)
+        assert details.attempts[0].answer is None
+        assert details.delivery.status == ("pending" if is_prepared_anew else "delivered")
+
+
+def test_a_payload_that_is_prepared_between_the_steps_of_the_erasure_names_nobody(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        endpoint = make_endpoint(connection, company.live).endpoint
+        route_of(connection, company.live, now=now)
+    hours = count(1)
+
+    @contextmanager
+    def beside_a_worker() -> Iterator[Connection]:
+        with database.transaction() as connection:
+            yield connection
+        with database.transaction() as working:
+            later = now + timedelta(hours=next(hours))
+            claim_deliveries(working, endpoint.id, most=9, settings=settings, now=later)
+
+    erase_driver(beside_a_worker, company.company_id, company.drivers[0], force=False, now=now)
+
+    with database.transaction() as connection:
+        assert traces(connection, *PERSON) == []
 
 
 def test_a_payload_that_is_prepared_during_the_erasure_does_not_stay(
