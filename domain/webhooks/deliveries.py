@@ -258,6 +258,7 @@ _LOG_AND_END = Statement(
                CASE WHEN sha256(convert_to(e.payload, 'UTF8')) = decode(ended.sent, 'hex') THEN ended.answer END
         FROM ended JOIN webhook_deliveries d ON d.number = ended.number JOIN webhook_events e ON e.id = d.event_id
         WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(%(numbers)s)
+        ORDER BY e.id FOR KEY SHARE OF e
         ON CONFLICT DO NOTHING
     )
     UPDATE webhook_deliveries d
@@ -272,7 +273,8 @@ _LOG_AND_END = Statement(
     """,
 )
 """Logs each attempt, and ends those whose claims still hold. Returns these. Where the payload was erased meanwhile, and
-perhaps prepared anew, the answer may repeat it, and is not kept."""
+perhaps prepared anew, the answer may repeat it, and is not kept. The events are locked, in their order, so that none
+is deleted meanwhile, and an erasure under way is waited for."""
 _DELAY_NEXT = Command(
     """
     UPDATE webhook_deliveries SET retry_at = greatest(retry_at, %(retry_at)s)

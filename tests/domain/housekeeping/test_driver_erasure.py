@@ -448,6 +448,35 @@ def test_an_answer_of_an_endpoint_that_comes_after_the_erasure_is_not_kept(
         assert details.delivery.status == ("pending" if is_prepared_anew else "delivered")
 
 
+def test_an_answer_of_an_endpoint_that_comes_during_the_erasure_is_not_kept(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    """The erasure has found the payload, and its next statement does not see the answer yet."""
+    later = now + timedelta(minutes=1)
+    with database.transaction() as connection:
+        endpoint = make_endpoint(connection, company.live).endpoint
+        route_of(connection, company.live, now=now)
+        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
+        assert batch is not None
+    echoed = [Outcome(one, now, 1.0, 200, None, "got Zoë Quartermain") for one in batch.claimed]
+
+    def settle() -> None:
+        with database.transaction() as connection:
+            settle_deliveries(connection, endpoint.id, echoed, settings=settings, now=later)
+
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as erasing:
+            of_company = (company.company_id,)
+            erasing.execute("SELECT FROM webhook_events WHERE company_id = %s FOR UPDATE", of_company)
+            erasing.execute("UPDATE webhook_events SET payload = NULL WHERE company_id = %s", of_company)
+            settling = threads.submit(settle)
+            eventually(lambda: settling.done() or blocks_somebody(erasing), bool)
+        settling.result()
+
+    with database.transaction() as connection:
+        assert "webhook_attempts" not in {table for table, _ in traces(connection, *PERSON)}
+
+
 def test_a_payload_that_is_prepared_between_the_steps_of_the_erasure_names_nobody(
     database: Database, company: Fleet, settings: Settings, now: datetime
 ) -> None:
