@@ -1,14 +1,15 @@
 """A real console process for these tests, and browsers that speak to it: clients with cookies that read forms."""
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from deploy.processes import Supervisor
 from domain.accounts.tokens import form_token
@@ -17,6 +18,7 @@ from domain.database.connections import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.settings import Settings
+from ingress.console.app import create_console
 from tests.conftest import own_database, redis_database
 from tests.factories import DOT, Fleet, make_fleet, signed_in
 from tests.forking import forked_spec
@@ -176,6 +178,22 @@ def running_console(
         yield url
     finally:
         supervisor.stop()
+
+
+@asynccontextmanager
+async def console_in_process(settings: Settings) -> AsyncIterator[Starlette]:
+    """A console in the process and on the event loop of the test, whose parts the test may replace."""
+    app = create_console(settings)
+    async with app.router.lifespan_context(app):
+        yield app
+    app.state.console.jobs.client.close()
+
+
+def client_of(app: Starlette, address: str = "192.0.2.1", session: str | None = None) -> httpx.AsyncClient:
+    """Somebody's browser at that address, for a console in the process."""
+    transport = httpx.ASGITransport(app, client=(address, 1))
+    cookies = {} if session is None else {"fuelroute": session}
+    return httpx.AsyncClient(transport=transport, base_url="http://console", cookies=cookies)
 
 
 def words(html: str) -> str:

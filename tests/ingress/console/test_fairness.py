@@ -1,25 +1,34 @@
 """Nobody delays the pages of another company: not by exports, not by pages, not by guessed passwords."""
 
+import asyncio
+import re
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from argon2 import PasswordHasher
+from starlette.applications import Starlette
 
-from domain.accounts import passwords
+from domain.accounts import passwords, sessions
 from domain.accounts.attempts import ACCOUNT, counters_of, take_attempt
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.sessions import add_device
-from domain.accounts.users import find_user, make_password_link, set_totp
+from domain.accounts.users import create_user, find_user, make_password_link, set_totp
 from domain.database.connections import Database
+from domain.ids import new_id
 from domain.lifecycle import Role
-from tests.factories import Fleet
-from tests.ingress.console.conftest import Browser, World
+from domain.settings import Settings
+from ingress.console.fairness import FairThreads
+from tests.factories import DOT, Fleet, make_fleet, signed_in
+from tests.ingress.console.conftest import PASSWORD, Browser, World, client_of, console_in_process
 from tests.service import eventually
 
 MANY = 8_000
@@ -137,26 +146,100 @@ def test_unread_exports_hold_places_of_their_own_company_only(world: World, expo
             reader.close()
 
 
-def test_wrong_sign_ins_delay_no_page_and_no_known_browser(world: World) -> None:
-    email = world.new_user()
-    known, other = world.browser(), world.browser(Role.VIEWER)
-    assert known.sign_in(email).status_code == 303
-    known.submit("/sign-out")
-    guessers = [world.browser() for _ in range(24)]
-    for number, guesser in enumerate(guessers):
-        guesser.headers["X-Forwarded-For"] = f"198.51.100.{number % 16}"
-        guesser.look("/sign-in")
+GUESS = "guess and guess"
 
-    def guess(guesser: Browser) -> int:
-        email = f"{id(guesser)}@example.com"
-        return guesser.submit("/sign-in", email=email, password="guess and guess").status_code
 
-    with at_once(24) as threads:
-        asked = [threads.submit(guess, guesser) for guesser in guessers]
-        assert known.sign_in(email).status_code == 303
-        most = most_during_a_page(other, asked)
-    assert {one.result() for one in asked} <= {403, 429}
-    assert 2 * most < count_answered(asked)
+class HeldGuesses:
+    """Checks of passwords in a process: each guess takes until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.checked: list[str] = []
+        """The passwords, in the order of their turns."""
+        self.loop_thread = 0
+        self.in_loop: list[str] = []
+        """The passwords that were checked while nobody else could be answered."""
+
+    def is_password(self, _: str | None, password: str) -> bool:
+        self.checked.append(password)
+        if threading.get_ident() == self.loop_thread:
+            self.in_loop.append(password)
+        elif password == GUESS:
+            assert self.opened.wait(180)
+        return password != GUESS
+
+
+async def sign_in(client: httpx.AsyncClient, email: str, password: str) -> int:
+    token = re.findall(r'name="form_token" value="(\w+)"', (await client.get("/sign-in")).text)[0]
+    form = {"form_token": token, "email": email, "password": password}
+    return (await client.post("/sign-in", data=form)).status_code
+
+
+def test_wrong_sign_ins_delay_no_page_no_known_browser_and_a_stranger_for_one_turn(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is on time by chance: the first guess takes until all others are answered or wait."""
+    held = HeldGuesses()
+    monkeypatch.setattr(sessions, "is_password", held.is_password)
+    with database.transaction() as connection:
+        company_id = make_fleet(connection).company_id
+        viewer = signed_in(connection, Role.VIEWER, company_id)
+        email = f"{new_id().hex}@example.com"
+        create_user(connection, DOT, email=email, role=Role.VIEWER, company_id=company_id, password=PASSWORD)
+
+    async def scenario() -> None:
+        held.loop_thread = threading.get_ident()
+        async with console_in_process(settings) as app, client_of(app, "203.0.113.7") as known:
+            passwords = app.state.console.passwords = FairThreads("test", 1, of_one=1, waiting=60, patience_seconds=600)
+            waiting, run = list[str](), passwords.run
+
+            def run_and_count(owner: str, work: Callable[[], object], **options: Any) -> Awaitable[object]:
+                waiting.append(owner)
+                return run(owner, work, **options)
+
+            monkeypatch.setattr(passwords, "run", run_and_count)
+            assert await sign_in(known, email, "the first time") == 303
+            known.cookies.delete("fuelroute")
+
+            try:
+                guesses = []
+                for number in range(10):
+                    guesses.append(asyncio.create_task(guess(app, number)))
+                    await reached(lambda: len(waiting), 2 + number)  # the first time waited, too
+                stranger = asyncio.create_task(strange(app))
+                await reached(lambda: len(waiting), 12)
+                await reached(lambda: len(held.checked), 2)
+                again = asyncio.create_task(sign_in(known, email, "a known browser"))
+                await reached(lambda: again.done() or len(waiting) > 12, True)
+                assert len(waiting) == 12, "it waits behind no guess"
+                assert await again == 303
+                async with client_of(app, session=viewer) as client:
+                    assert (await client.get("/vehicles")).status_code == 200
+                assert held.checked == ["the first time", GUESS, "a known browser"]
+            finally:
+                held.opened.set()
+            assert await stranger == 303
+            assert await asyncio.gather(*guesses) == [403] * 10
+
+    async def guess(app: Starlette, number: int) -> int:
+        async with client_of(app, "198.51.100.9") as client:
+            return await sign_in(client, f"{number}-{email}", GUESS)
+
+    async def strange(app: Starlette) -> int:
+        async with client_of(app, "203.0.113.8") as client:
+            return await sign_in(client, email, "a stranger")
+
+    async def reached(look: Callable[[], int], wanted: int) -> None:
+        """Waits for as many. A check in the event loop fails at once, since it would have held up everybody."""
+        async with asyncio.timeout(180):
+            while look() < wanted and not held.in_loop:
+                await asyncio.sleep(0.01)
+        assert held.in_loop == []
+
+    asyncio.run(scenario())
+
+    assert held.in_loop == []
+    assert held.checked.index("a stranger") <= 4, "one guess had begun, and one more took its turn"
 
 
 def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(

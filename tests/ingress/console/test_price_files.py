@@ -18,9 +18,8 @@ from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.settings import Settings
 from domain.stations.price_sources import NewSource, SourceAddress, add_source
-from ingress.console.app import create_console
 from tests.factories import DOT, Fleet, signed_in
-from tests.ingress.console.conftest import Browser, World, words
+from tests.ingress.console.conftest import Browser, World, client_of, console_in_process, words
 from tests.ingress.console.records import stored_rows
 
 LOVES = "Store No.,City,State,Retail Price,Best Discounted Price,Latitude,Longitude\n"
@@ -91,19 +90,12 @@ def test_an_import_of_prices_may_read_longer_than_a_look(
     monkeypatch.setattr(reading_ends, "time", SimpleNamespace(monotonic=lambda: next(times)))
 
     async def send_in_process() -> httpx.Response:
-        app, cookies = create_console(settings), {"fuelroute": session}
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://console", cookies=cookies) as client,
-        ):
-            answer = await client.post(
+        async with console_in_process(settings) as app, client_of(app, session=session) as client:
+            return await client.post(
                 f"/prices?filename=prices.csv&profile=loves&act={act}",
                 content=(LOVES + row(new_store())).encode(),
                 headers={"Content-Type": "text/csv", "X-Form-Token": form_token(session, fleet.company_id)},
             )
-        app.state.console.jobs.client.close()
-        return answer
 
     answered = asyncio.run(send_in_process())
 
