@@ -89,7 +89,8 @@ def _wait_for_database(settings: Settings, state: SchedulerState, stop: threadin
         try:
             Leadership(settings.require_direct_url()).close()
             return 1
-        except psycopg.Error:
+        except psycopg.Error as error:
+            log.warning("scheduler.database_away", error=str(error))
             stop.wait(_CANDIDATE_SECONDS)
     return 0
 
