@@ -161,7 +161,9 @@ def live_now(route: RouteToPlan, now: datetime) -> datetime | None:
     return max(now, route.arrived_at, route.newest_at or now)
 
 
-class _Truck(NamedTuple):
+class PlausibleFix(NamedTuple):
+    """A fix of a truck that no other one contradicts."""
+
     latitude: float
     longitude: float
     recorded_at: datetime
@@ -169,7 +171,7 @@ class _Truck(NamedTuple):
 
 
 _SINCE_ARRIVAL = Statement(
-    _Truck,
+    PlausibleFix,
     "SELECT p.latitude, p.longitude, p.recorded_at, p.accuracy_meters FROM positions arrival"
     " JOIN positions p ON p.vehicle_id = arrival.vehicle_id AND p.environment = arrival.environment"
     " AND p.recorded_at >= arrival.recorded_at AND p.received_at >= arrival.received_at AND NOT p.implausible"
@@ -196,16 +198,18 @@ def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime
 
 
 _NEWEST = Statement(
-    _Truck,
+    PlausibleFix,
     "SELECT latitude, longitude, recorded_at, accuracy_meters FROM positions WHERE vehicle_id = %s AND environment = %s"
     " AND recorded_at <= %s AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
 )
 
 
-def _truck_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> _Truck | None:
+def newest_plausible_fix(
+    connection: Connection, vehicle_id: UUID, environment: str, as_of: datetime
+) -> PlausibleFix | None:
     """The truck's newest plausible fix by then. Far from stops fixes carry no flag, so they are compared here."""
-    newest = _NEWEST.all(connection, (route.vehicle_id, route.environment, as_of, _FIXES_COMPARED))
-    return next(reversed(plausible_fixes(newest[::-1], route.environment)), None)
+    newest = _NEWEST.all(connection, (vehicle_id, environment, as_of, _FIXES_COMPARED))
+    return next(reversed(plausible_fixes(newest[::-1], environment)), None)
 
 
 def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> PlanTask:
@@ -215,7 +219,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
         as_of = route.arrived_at
         visits = _visits(connection, route.id, as_of)
     reached = max(visits, default=-1)
-    truck = newest = _truck_as_of(connection, route, as_of)
+    truck = newest = newest_plausible_fix(connection, route.vehicle_id, route.environment, as_of)
     visit = visits.get(reached)
     tenant = Tenant(route.company_id, Environment(route.environment))
     burn = figure_for_plan(connection, tenant, route.vehicle_id)

@@ -22,6 +22,7 @@ from domain.database.fence import is_at_work
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
+from domain.planning.plan_tasks import newest_plausible_fix
 from domain.routes.plans import review_requests
 from domain.routes.plans.planned_stops import fuel_stops_behind
 from domain.routes.plans.replans import MADE_AFTER_REFUSALS, MOST_REFUSED_REPLANS, ask_for_replans
@@ -64,6 +65,7 @@ class _ClosedAhead(NamedTuple):
     company_id: UUID
     environment: str
     status: str
+    vehicle_id: NotNull[UUID]
     plan_id: NotNull[UUID]
     time_zone: str
     closure_id: UUID
@@ -119,7 +121,7 @@ _ANY_REFUSED = Scalar(
 def _ahead(closed: str, condition: str) -> str:
     """SQL of the fuel stops, of trucks on their way, at stations that are `closed` for them."""
     return f"""
-    SELECT r.id, r.company_id, r.environment, r.status, r.plan_id, c.time_zone, closed.id AS closure_id,
+    SELECT r.id, r.company_id, r.environment, r.status, r.vehicle_id, r.plan_id, c.time_zone, closed.id AS closure_id,
            closed.station_id, closed.closed_until, closed.reason, stop.number::int - 1 AS number,
            p.document->'stops' AS fuel_stops, p.timeline, r.stops,
            (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
@@ -178,8 +180,18 @@ def _closed_ahead(
     rows = _CLOSED_AHEAD.all(connection, asked) if _ANY_CLOSED.first(connection, asked) is not None else []
     if _ANY_REFUSED.first(connection, asked) is not None:
         rows += _REFUSED_AHEAD.all(connection, asked)
-    due = sorted((row for row in rows if row.is_closed_on_arrival), key=_ClosedAhead.order)
+    seen = (_where_plausible(connection, row) for row in rows if row.is_closed_on_arrival)
+    due = sorted((row for row in seen if row.is_closed_on_arrival), key=_ClosedAhead.order)
     return [_with_cause(list(of_route), now) for _, of_route in groupby(due, key=attrgetter("id"))]
+
+
+def _where_plausible(connection: Connection, row: _ClosedAhead) -> _ClosedAhead:
+    """The stop as it is ahead of the truck's newest plausible place: a second tracker that was left at home must not
+    bring stops ahead again that the truck has passed."""
+    if row.newest_at is None:
+        return row
+    fix = newest_plausible_fix(connection, row.vehicle_id, row.environment, row.newest_at)
+    return row._replace(latitude=fix.latitude, longitude=fix.longitude) if fix is not None else row
 
 
 def _with_cause(closed: Sequence[_ClosedAhead], now: datetime) -> tuple[_ClosedAhead, PlanCause]:

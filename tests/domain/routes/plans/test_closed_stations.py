@@ -89,6 +89,16 @@ def test_a_truck_that_waits_at_its_first_stop_gets_a_new_plan(journey: Journey) 
     assert len(journey.messages()) == 2
 
 
+def test_a_second_tracker_that_was_left_at_home_brings_no_passed_stop_ahead(journey: Journey) -> None:
+    (station_id,) = planned_stations(journey)
+    journey.drive(Leg(0, 300), fueled=journey.fueled())
+    left_at_home = positions_at(JOLIET, journey.now + timedelta(seconds=30), count=1)
+    journey.run(journey.report(left_at_home))
+
+    assert close(journey, station_id) == 0
+    assert len(journey.messages()) == 1
+
+
 def test_the_driver_is_told_once_whatever_is_repeated(journey: Journey) -> None:
     (station_id,) = planned_stations(journey)
     until = journey.now + WEEK
