@@ -94,7 +94,7 @@ class AsyncDatabase:
         self._health = ServerHealth()
         self._pool = AsyncConnectionPool(
             url,
-            min_size=0,  # the first caller begins a connection, see keep_one
+            min_size=0,  # see keep_one
             max_size=pool_size,
             timeout=timeout_seconds,
             connection_class=AsyncPooledConnection,
@@ -118,6 +118,8 @@ class AsyncDatabase:
 
     async def __aenter__(self) -> "AsyncDatabase":
         await self._pool.open()
+        keep_one(self._pool)
+        await self._pool.check()  # begins its first connection, for which the first caller waits
         note_pool(self._pool, "event_loop")
         return self
 
@@ -179,7 +181,6 @@ class AsyncDatabase:
         seconds = self._health.waiting_seconds()
         try:
             async with self._pool.connection(timeout=seconds) as connection:
-                keep_one(self._pool)
                 try:
                     yield connection
                 except ReadOnlySqlTransaction as error:

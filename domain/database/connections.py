@@ -213,7 +213,7 @@ class Database:
         self._pool, self._pool_by_key = (
             ConnectionPool(
                 url,
-                min_size=0,  # the first caller begins a connection, see keep_one
+                min_size=0,  # see keep_one
                 max_size=pool_size,
                 timeout=timeout_seconds,
                 connection_class=Connection,
@@ -257,6 +257,8 @@ class Database:
         for use, pool in pools:
             pool.open()
             note_pool(pool, use)
+        keep_one(self._pool)
+        self._pool.check()  # begins its first connection, for which the first caller waits
         return self
 
     def __exit__(self, *_: object) -> None:

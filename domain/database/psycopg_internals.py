@@ -16,5 +16,5 @@ def keep_one(pool: BasePool) -> None:
     """Has a pool that began without connections keep one from now on.
 
     A pool that begins with one begins another for a caller who comes before the first is there, which is the first
-    caller of nearly every process. And a pool that nobody uses needs none. `resize` would begin another one, too."""
+    caller of nearly every process; and so does `resize`. One that nobody uses needs none."""
     pool._min_size = max(pool._min_size, 1)

@@ -446,6 +446,7 @@ def test_the_keyboard_keeps_its_place_beside_a_file_that_is_looked_at(people: Pe
     page.route("**/import?*", lambda route: held.append(route))
     kind.press("d")
     expect(kind).to_be_disabled()  # another choice could be answered before this one
+    eventually(lambda: (page.title(), *held)[1:], bool)  # Playwright tells of it while it is asked for something
     held[0].continue_()
     page.unroute_all()
     expect(page.get_by_role("heading", name="Perhaps this is a file of drivers")).to_be_visible()

@@ -208,6 +208,8 @@ def test_a_server_that_the_pooler_cannot_reach_in_time_is_away(server: str) -> N
         bouncing(server, default_pool_size=1, query_wait_timeout=1) as port,
         Pooler(server, port).database() as database,
     ):
+        with database.single_statements() as connection:
+            SEEN.one(connection)  # a new connection would be given up sooner
         with database.transaction() as holder:
             SEEN.one(holder)  # holds the only session
             with pytest.raises(psycopg.OperationalError) as failure, database.single_statements() as connection:

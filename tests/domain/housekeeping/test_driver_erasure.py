@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from domain.accounts.users import list_users
 from domain.contract.shapes import FuelPlan
 from domain.database.connections import Connection, Database
 from domain.database.fence import MovedCompany
+from domain.database.options import COMMANDING
 from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import ImpossibleAnswer
 from domain.fleet.drivers import DriverRow
@@ -461,7 +463,7 @@ def test_an_answer_of_an_endpoint_that_comes_during_the_erasure_is_not_kept(
     echoed = [Outcome(one, now, 1.0, 200, None, "got Zoë Quartermain") for one in batch.claimed]
 
     def settle() -> None:
-        with database.transaction() as connection:
+        with database.transaction(limits=COMMANDING) as connection:
             settle_deliveries(connection, endpoint.id, echoed, settings=settings, now=later)
 
     with ThreadPoolExecutor(1) as threads:
@@ -510,8 +512,9 @@ def test_a_payload_that_is_prepared_during_the_erasure_does_not_stay(
         with database.transaction() as claiming:
             later = now + timedelta(minutes=1)
             batch = claim_deliveries(claiming, endpoint.id, most=9, settings=settings, now=later)
+            patient = partial(database.transaction, limits=COMMANDING)  # as the command
             erasing = threads.submit(
-                erase_driver, database.transaction, company.company_id, company.drivers[0], force=False, now=now
+                erase_driver, patient, company.company_id, company.drivers[0], force=False, now=now
             )
             eventually(lambda: erasing.done() or blocks_somebody(claiming), bool)
         erasing.result()
