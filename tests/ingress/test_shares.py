@@ -46,10 +46,11 @@ def requests_of(client: Client) -> int:
 
 
 def blocked_by(connection: Connection) -> list[int]:
-    """The processes that wait for what this transaction holds."""
+    """The processes that wait for what this transaction holds. It would see pg_stat_activity as at its first look,
+    without the sessions that began later."""
     rows = (
         named(connection)
-        .execute("SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))")
+        .execute("SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))")
         .fetchall()
     )
     return [row.pid for row in rows]

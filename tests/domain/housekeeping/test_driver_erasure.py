@@ -526,7 +526,8 @@ def test_a_payload_that_is_prepared_during_the_erasure_does_not_stay(
 
 
 def blocks_somebody(connection: Connection) -> bool:
-    asked = "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    """A transaction sees pg_stat_activity as at its first look, without the sessions that began later."""
+    asked = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     return connection.execute(asked).rowcount > 0
 
 
