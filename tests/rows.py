@@ -33,3 +33,10 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", ()):
         yield from nodes(below)
+
+
+def blocked_by(connection: psycopg.Connection[Any]) -> list[int]:
+    """The processes that wait for what this transaction holds. It would see pg_stat_activity as at its first look,
+    without the sessions that began later."""
+    waiting = "SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    return [pid for (pid,) in connection.execute(waiting).fetchall()]

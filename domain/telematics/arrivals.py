@@ -34,11 +34,12 @@ complete its trip home before the trip has begun, however lately it came home.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.lifecycle import RouteStatus
 from domain.roads import Point, great_circle_miles
+from domain.roads.implausible_fixes import GpsFix
 from domain.roads.sphere import METERS_PER_MILE, MILES_PER_DEGREE
 
 ARRIVED_AFTER = timedelta(minutes=2)
@@ -148,20 +149,7 @@ def current_route(
     return min(timely or due, key=lambda route: (route.scheduled_start, route.route_id), default=None)
 
 
-class Received(Protocol):
-    """The fields of a position by which it is dropped or kept."""
-
-    @property
-    def recorded_at(self) -> datetime: ...
-    @property
-    def latitude(self) -> float: ...
-    @property
-    def longitude(self) -> float: ...
-    @property
-    def accuracy_meters(self) -> float | None: ...
-
-
-def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
+def drop_reason(fix: GpsFix, *, now: datetime, live: bool) -> str | None:
     """The reason to drop a fix at once; None to keep it. A tracker without satellites sends 0, 0, where no truck is. In
     the sandbox simulated time may run ahead of the clock."""
     if fix.accuracy_meters is not None and fix.accuracy_meters > WORST_ACCURACY_METERS:

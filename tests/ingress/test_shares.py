@@ -19,7 +19,7 @@ from domain.routes.intake.pushes import Push, store_pushes
 from ingress.api.rate_limits import counter_of
 from tests.contract.checks import count_routes, problem
 from tests.factories import DOT, route_body
-from tests.rows import named, stored_id
+from tests.rows import blocked_by, stored_id
 from tests.service import Client, Service, eventually
 
 MANY = 12
@@ -43,17 +43,6 @@ def requests_of(client: Client) -> int:
     """The number of the client's requests that have been let in."""
     with redis_client(client.service.settings.require_redis_url()) as redis:
         return int(redis.llen(counter_of("requests", client.key_id)))
-
-
-def blocked_by(connection: Connection) -> list[int]:
-    """The processes that wait for what this transaction holds. It would see pg_stat_activity as at its first look,
-    without the sessions that began later."""
-    rows = (
-        named(connection)
-        .execute("SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))")
-        .fetchall()
-    )
-    return [row.pid for row in rows]
 
 
 def until_blocked(

@@ -46,14 +46,15 @@ from domain.routes.visits import load_visits
 from domain.settings import Settings
 from domain.stations.closures import closures_in_force, mark_closed
 from domain.telematics.arrivals import ManualStopEvent
-from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
+from domain.webhooks.deliveries import DeliveryClaim, Outcome, claim_deliveries, settle_deliveries
 from domain.webhooks.delivery_log import read_delivery
+from domain.webhooks.endpoints import Endpoint
 from tests.domain.driver_page.given import AnsweredTrip, link_to
 from tests.domain.helpers import planned_by_hand, pushed, route_row, status_of
 from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import DOT, Fleet
-from tests.rows import named
+from tests.rows import blocked_by, named
 from tests.service import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -397,17 +398,25 @@ def test_a_driver_of_another_company_cannot_be_erased(database: Database, compan
         erase_driver(database.transaction, other, company.drivers[0], force=True, now=now)
 
 
+def claimed_delivery(
+    connection: Connection, company: Fleet, settings: Settings, *, now: datetime
+) -> tuple[Endpoint, DeliveryClaim]:
+    """An endpoint, and the delivery of a route with the driver's name, claimed by a worker a minute later."""
+    endpoint = make_endpoint(connection, company.live).endpoint
+    route_of(connection, company.live, now=now)
+    batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=now + timedelta(minutes=1))
+    assert batch is not None
+    (claimed,) = batch.claimed
+    return endpoint, claimed
+
+
 def test_a_driver_is_erased_from_webhooks_and_their_answers(
     database: Database, company: Fleet, settings: Settings, now: datetime
 ) -> None:
     """A delivery that is still to be made tells of the route as it is then."""
     later = now + timedelta(minutes=1)
     with database.transaction() as connection:
-        endpoint = make_endpoint(connection, company.live).endpoint
-        route_of(connection, company.live, now=now)
-        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
-        assert batch is not None
-        (claimed,) = batch.claimed
+        endpoint, claimed = claimed_delivery(connection, company, settings, now=now)
         assert "Zoë Quartermain" in claimed.payload
         echoed = Outcome(claimed, now, 1.0, 500, "it answered 500", "no room for Zoë Quartermain")
         settle_deliveries(connection, endpoint.id, [echoed], settings=settings, now=later)
@@ -431,11 +440,7 @@ def test_an_answer_of_an_endpoint_that_comes_after_the_erasure_is_not_kept(
     """The event was on its way meanwhile, and an endpoint may repeat what it gets."""
     later = now + timedelta(minutes=1)
     with database.transaction() as connection:
-        endpoint = make_endpoint(connection, company.live).endpoint
-        route_of(connection, company.live, now=now)
-        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
-        assert batch is not None
-        (claimed,) = batch.claimed
+        endpoint, claimed = claimed_delivery(connection, company, settings, now=now)
 
     erase_driver(database.transaction, company.company_id, company.drivers[0], force=False, now=now)
 
@@ -456,11 +461,8 @@ def test_an_answer_of_an_endpoint_that_comes_during_the_erasure_is_not_kept(
     """The erasure has found the payload, and its next statement does not see the answer yet."""
     later = now + timedelta(minutes=1)
     with database.transaction() as connection:
-        endpoint = make_endpoint(connection, company.live).endpoint
-        route_of(connection, company.live, now=now)
-        batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
-        assert batch is not None
-    echoed = [Outcome(one, now, 1.0, 200, None, "got Zoë Quartermain") for one in batch.claimed]
+        endpoint, claimed = claimed_delivery(connection, company, settings, now=now)
+    echoed = [Outcome(claimed, now, 1.0, 200, None, "got Zoë Quartermain")]
 
     def settle() -> None:
         with database.transaction(limits=COMMANDING) as connection:
@@ -472,7 +474,7 @@ def test_an_answer_of_an_endpoint_that_comes_during_the_erasure_is_not_kept(
             erasing.execute("SELECT FROM webhook_events WHERE company_id = %s FOR UPDATE", of_company)
             erasing.execute("UPDATE webhook_events SET payload = NULL WHERE company_id = %s", of_company)
             settling = threads.submit(settle)
-            eventually(lambda: settling.done() or blocks_somebody(erasing), bool)
+            eventually(lambda: settling.done() or blocked_by(erasing), bool)
         settling.result()
 
     with database.transaction() as connection:
@@ -516,19 +518,13 @@ def test_a_payload_that_is_prepared_during_the_erasure_does_not_stay(
             erasing = threads.submit(
                 erase_driver, patient, company.company_id, company.drivers[0], force=False, now=now
             )
-            eventually(lambda: erasing.done() or blocks_somebody(claiming), bool)
+            eventually(lambda: erasing.done() or blocked_by(claiming), bool)
         erasing.result()
 
     assert batch is not None
     assert "Zoë Quartermain" in batch.claimed[0].payload
     with database.transaction() as connection:
         assert traces(connection, *PERSON) == []
-
-
-def blocks_somebody(connection: Connection) -> bool:
-    """A transaction sees pg_stat_activity as at its first look, without the sessions that began later."""
-    asked = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-    return connection.execute(asked).rowcount > 0
 
 
 def test_an_attempt_that_ends_after_the_erasure_leaves_no_recipient(
