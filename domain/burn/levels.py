@@ -164,8 +164,8 @@ def steady_levels(levels: Sequence[LevelAtMile]) -> tuple[Numbers, Numbers]:
 
 
 def _without_nothing(levels: Sequence[LevelAtMile]) -> list[LevelAtMile]:
-    """The levels without next to nothing between others that are not low: a second tracker that has no gauge sends 0 as
-    often as the first one its level, so half of a block may be zeros."""
+    """The levels without those next to 0 that follow one well above it: a second tracker that has no gauge sends 0 as
+    often as the first one sends its level, so half of a block may be zeros."""
     kept, last = list[LevelAtMile](), 100.0
     for one in levels:
         is_something = one.percent > NEXT_TO_NOTHING_PERCENT

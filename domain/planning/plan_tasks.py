@@ -161,8 +161,8 @@ def live_now(route: RouteToPlan, now: datetime) -> datetime | None:
     return max(now, route.arrived_at, route.newest_at or now)
 
 
-class PlausibleFix(NamedTuple):
-    """A fix of a truck that no other one contradicts."""
+class TruckFix(NamedTuple):
+    """A fix of a truck, with what a comparison with others needs."""
 
     latitude: float
     longitude: float
@@ -171,7 +171,7 @@ class PlausibleFix(NamedTuple):
 
 
 _SINCE_ARRIVAL = Statement(
-    PlausibleFix,
+    TruckFix,
     "SELECT p.latitude, p.longitude, p.recorded_at, p.accuracy_meters FROM positions arrival"
     " JOIN positions p ON p.vehicle_id = arrival.vehicle_id AND p.environment = arrival.environment"
     " AND p.recorded_at >= arrival.recorded_at AND p.received_at >= arrival.received_at AND NOT p.implausible"
@@ -198,7 +198,7 @@ def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime
 
 
 _NEWEST = Statement(
-    PlausibleFix,
+    TruckFix,
     "SELECT latitude, longitude, recorded_at, accuracy_meters FROM positions WHERE vehicle_id = %s AND environment = %s"
     " AND recorded_at <= %s AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
 )
@@ -206,7 +206,7 @@ _NEWEST = Statement(
 
 def newest_plausible_fix(
     connection: Connection, vehicle_id: UUID, environment: str, as_of: datetime
-) -> PlausibleFix | None:
+) -> TruckFix | None:
     """The truck's newest plausible fix by then. Far from stops fixes carry no flag, so they are compared here."""
     newest = _NEWEST.all(connection, (vehicle_id, environment, as_of, _FIXES_COMPARED))
     return next(reversed(plausible_fixes(newest[::-1], environment)), None)

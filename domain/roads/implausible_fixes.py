@@ -31,8 +31,8 @@ AnyFix = TypeVar("AnyFix", bound=GpsFix)
 
 
 def plausible_fixes(fixes: Sequence[AnyFix], environment: str) -> list[AnyFix]:
-    """The fixes of a truck, in order of time, without implausible ones. Of the sandbox all: simulated time may start
-    over, so fixes in a row may be of two drives."""
+    """The fixes of a truck, in order of time, without implausible ones. In the sandbox all are kept: simulated time may
+    start over, so fixes in a row may be of two drives."""
     wild = implausible_fixes(fixes) if environment == Environment.LIVE else ()
     return [fix for fix in fixes if fix.recorded_at not in wild]
 
